@@ -27,3 +27,4 @@ pub mod operation;
 pub mod record;
 pub mod time;
 pub mod transition;
+pub mod wire;
