@@ -229,8 +229,9 @@ mod tests {
 
     #[test]
     fn the_derived_key_is_a_uuid_of_version_8() {
-        let key =
-            Secret::new("a".into(), b"one").candidate(&Identity([7; 32]), &digest(&BASE)).derived_key;
+        let key = Secret::new("a".into(), b"one")
+            .candidate(&Identity([7; 32]), &digest(&BASE))
+            .derived_key;
         assert_eq!(key.len(), 36);
         assert_eq!(key.as_bytes()[14], b'8');
         assert!(b"89ab".contains(&key.as_bytes()[19]));
@@ -241,7 +242,7 @@ mod tests {
         let made = Secret::new("a".into(), b"one").candidate(&Identity([7; 32]), &digest(&BASE));
         insta::assert_snapshot!(
             format!("{} {}", hex::encode(&made.fingerprint.digest), made.derived_key),
-            @""
+            @r#"885b21c565098604e2fbbcc7d637ac19b8e6ca29329f32bd30fa4463d584e7b5 7bc7d77c-ae23-8ff9-8d5f-75eae6a0c5a3"#
         );
     }
 

@@ -18,12 +18,16 @@
 )]
 #![forbid(unsafe_code)]
 
+pub mod classify;
+pub mod config;
 pub mod counter;
 pub mod fingerprint;
+pub mod headers;
 pub mod hex;
 pub mod identity;
 pub mod key;
 pub mod operation;
+pub mod problem;
 pub mod record;
 pub mod time;
 pub mod transition;

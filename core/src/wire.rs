@@ -8,12 +8,22 @@
 mod convert;
 mod stored;
 
-#[expect(missing_docs, clippy::doc_markdown, reason = "made from proto/record.proto, whose comments these are")]
+#[expect(
+    missing_docs,
+    clippy::doc_markdown,
+    reason = "made from proto/record.proto, whose comments these are"
+)]
 pub mod record_v1;
-#[expect(missing_docs, clippy::doc_markdown, reason = "made from proto/state.proto, whose comments these are")]
+#[expect(
+    missing_docs,
+    clippy::doc_markdown,
+    reason = "made from proto/state.proto, whose comments these are"
+)]
 pub mod state_v1;
 
-pub use convert::{decode_operation, decode_outcome, decode_result, encode_operation, encode_outcome, encode_reply};
+pub use convert::{
+    decode_operation, decode_outcome, decode_result, encode_operation, encode_outcome, encode_reply,
+};
 pub use prost::Message;
 pub use stored::{decode_record, encode_record};
 

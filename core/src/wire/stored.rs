@@ -42,8 +42,8 @@ pub fn encode_record(record: &Record) -> Vec<u8> {
 /// Where it is corrupt or incomplete. A record in progress without a lease is incomplete: it
 /// must never look like one whose lease is lost.
 pub fn decode_record(bytes: &[u8]) -> Result<Record, WireError> {
-    let record = wire::Record::decode(bytes)
-        .map_err(|error| WireError::Undecodable(error.to_string()))?;
+    let record =
+        wire::Record::decode(bytes).map_err(|error| WireError::Undecodable(error.to_string()))?;
     if record.fence == 0 {
         return Err(WireError::Missing("fence"));
     }
@@ -127,9 +127,8 @@ fn decode_state(state: wire::record::State) -> Result<State, WireError> {
             unknown: it.unknown,
             released: it.released,
         },
-        wire::record::State::Held(it) => State::Held {
-            last_status: optional_status(it.last_status)?,
-            lost_lease: it.lost_lease,
-        },
+        wire::record::State::Held(it) => {
+            State::Held { last_status: optional_status(it.last_status)?, lost_lease: it.lost_lease }
+        }
     })
 }

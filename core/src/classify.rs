@@ -1,0 +1,253 @@
+//! What an upstream's answer means for its key.
+//!
+//! First: is it the upstream's answer at all? Envoy answers in the upstream's place when it
+//! cannot reach it, and looks much the same. Then: is the outcome final, may it be tried again,
+//! or is it unknown? Whatever is not understood is unknown.
+
+use crate::operation::FailKind;
+use crate::record::OnAmbiguous;
+
+/// The header that an inner route sets to `%RESPONSE_CODE_DETAILS%`.
+pub const DETAILS_HEADER: &str = "x-latchkey-details";
+
+/// The header by which an upstream has the last word on its answer: `final`, `retryable` or
+/// `ambiguous`.
+pub const OUTCOME_HEADER: &str = "idempotency-outcome";
+
+/// Envoy's router adds it to answers that came from its upstream, and to no others.
+pub const SERVICE_TIME_HEADER: &str = "x-envoy-upstream-service-time";
+
+/// How a call reaches the upstream, which decides how to tell who answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Straight to the upstream's cluster: the upstream's answers bear [`SERVICE_TIME_HEADER`].
+    Direct,
+    /// Through an internal listener, whose own local replies look like an upstream's answers
+    /// from outside: [`DETAILS_HEADER`] decides.
+    Internal,
+}
+
+/// The parts of a call-out's answer that tell what it means.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answer<'a> {
+    /// `:status`; `None` where the call-out ended without headers.
+    pub status: Option<u16>,
+    /// [`DETAILS_HEADER`].
+    pub details: Option<&'a [u8]>,
+    /// Whether [`SERVICE_TIME_HEADER`] is there.
+    pub service_time: bool,
+    /// [`OUTCOME_HEADER`].
+    pub outcome: Option<&'a [u8]>,
+    /// The body, of which a local reply's text is short.
+    pub body: &'a [u8],
+}
+
+/// Who answered, and what became of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The upstream, with this status.
+    Upstream(u16),
+    /// Envoy: nothing reached the upstream, for sure.
+    NeverSent,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What an answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// The outcome is final: store it and replay it.
+    Final,
+    /// The execution failed in this way.
+    Failed(FailKind),
+}
+
+/// Who answered a call-out over `route`.
+#[must_use]
+pub fn origin(route: Route, answer: &Answer<'_>) -> Origin {
+    let Some(status) = answer.status else { return Origin::Unknown };
+    match route {
+        Route::Direct if answer.service_time => Origin::Upstream(status),
+        Route::Direct => local_text(status, answer.body),
+        Route::Internal => match answer.details {
+            Some(details) => by_details(status, details),
+            // The internal listener itself could not be reached, or its routes do not say.
+            None if answer.service_time => Origin::Unknown,
+            None => local_text(status, answer.body),
+        },
+    }
+}
+
+/// `%RESPONSE_CODE_DETAILS%` of the inner listener, spaces written as underscores.
+fn by_details(status: u16, details: &[u8]) -> Origin {
+    if details == b"via_upstream" {
+        return Origin::Upstream(status);
+    }
+    // Envoy 1.40, by source and trial: each of these is decided before a request is given to
+    // an upstream connection, or after the upstream has refused the whole stream.
+    const NEVER_SENT: [&[u8]; 9] = [
+        b"no_healthy_upstream",
+        b"no_cluster",
+        b"cluster_not_found",
+        b"route_not_found",
+        b"direct_response",
+        b"upstream_reset_before_response_started{remote_connection_failure",
+        b"upstream_reset_before_response_started{local_connection_failure",
+        b"upstream_reset_before_response_started{remote_refused_stream_reset",
+        b"upstream_reset_before_response_started{overflow",
+    ];
+    if NEVER_SENT.iter().any(|prefix| details.starts_with(prefix)) {
+        Origin::NeverSent
+    } else {
+        Origin::Unknown
+    }
+}
+
+/// A local reply known by its text alone. Only texts that Envoy 1.40 gives before it sends.
+fn local_text(status: u16, body: &[u8]) -> Origin {
+    const RESET: &[u8] = b"upstream connect error or disconnect/reset before headers. ";
+    const REASONS: [&[u8]; 6] = [
+        b"reset reason: remote connection failure",
+        b"reset reason: local connection failure",
+        b"reset reason: connection failure",
+        b"reset reason: overflow",
+        b"reset reason: remote refused stream reset",
+        b"retried and the latest reset reason: remote connection failure",
+    ];
+    let refused = body
+        .strip_prefix(RESET)
+        .is_some_and(|rest| REASONS.iter().any(|reason| rest.starts_with(reason)));
+    if status == 503 && (refused || body == b"no healthy upstream") {
+        Origin::NeverSent
+    } else {
+        Origin::Unknown
+    }
+}
+
+/// What `answer` of `origin` means under a rule's `on_ambiguous`.
+///
+/// The statuses are those of the draft's silence filled in by RFC 9110 and the providers:
+/// failures to authenticate or to be let in (401, 403, 407, 421, 425, 429) and a request that
+/// never fully arrived (408) say nothing about the operation; 500, 502 and 504 may hide a
+/// success; 503 says "not now" (RFC 9110 §15.6.4), which only those believe who may execute
+/// twice anyway.
+#[must_use]
+pub fn meaning(origin: Origin, outcome: Option<&[u8]>, on_ambiguous: OnAmbiguous) -> Meaning {
+    let status = match origin {
+        Origin::NeverSent => return Meaning::Failed(FailKind::NeverSent),
+        Origin::Unknown => return Meaning::Failed(FailKind::Ambiguous),
+        Origin::Upstream(status) => status,
+    };
+    match outcome.map(<[u8]>::trim_ascii) {
+        Some(b"final") => return Meaning::Final,
+        Some(b"retryable") => return Meaning::Failed(FailKind::Retryable),
+        Some(b"ambiguous") => return Meaning::Failed(FailKind::Ambiguous),
+        Some(_) | None => {}
+    }
+    match (status, on_ambiguous) {
+        (401 | 403 | 407 | 408 | 421 | 425 | 429, _) | (503, OnAmbiguous::Reexecute) => {
+            Meaning::Failed(FailKind::Retryable)
+        }
+        (500 | 502 | 503 | 504, _) => Meaning::Failed(FailKind::Ambiguous),
+        (200..=499, _) => Meaning::Final,
+        // 501, 505 and their like are the upstream's definite refusal.
+        (501..=599, _) => Meaning::Final,
+        // Not a final status: nothing that we understand.
+        _ => Meaning::Failed(FailKind::Ambiguous),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn internal(status: u16, details: &str) -> Origin {
+        let answer = Answer {
+            status: Some(status),
+            details: Some(details.as_bytes()),
+            service_time: true,
+            ..Answer::default()
+        };
+        origin(Route::Internal, &answer)
+    }
+
+    fn direct(status: u16, service_time: bool, body: &str) -> Origin {
+        let answer = Answer {
+            status: Some(status),
+            service_time,
+            body: body.as_bytes(),
+            ..Answer::default()
+        };
+        origin(Route::Direct, &answer)
+    }
+
+    #[test]
+    fn through_an_internal_listener_the_details_decide() {
+        let reset = "upstream_reset_before_response_started";
+        assert_eq!(internal(201, "via_upstream"), Origin::Upstream(201));
+        assert_eq!(internal(503, "via_upstream"), Origin::Upstream(503));
+        assert_eq!(internal(503, "no_healthy_upstream"), Origin::NeverSent);
+        assert_eq!(internal(404, "route_not_found"), Origin::NeverSent);
+        let refused = "{remote_connection_failure|delayed_connect_error:_Connection_refused}";
+        assert_eq!(internal(503, &format!("{reset}{refused}")), Origin::NeverSent);
+        assert_eq!(internal(503, &format!("{reset}{{connection_termination}}")), Origin::Unknown);
+        assert_eq!(internal(504, "response_timeout"), Origin::Unknown);
+        assert_eq!(internal(503, "something_new"), Origin::Unknown);
+        assert_eq!(internal(200, "via_upstream_but_not_quite"), Origin::Unknown);
+    }
+
+    #[test]
+    fn an_inner_route_that_does_not_say_who_answered_is_not_believed() {
+        let answer = Answer { status: Some(201), service_time: true, ..Answer::default() };
+        assert_eq!(origin(Route::Internal, &answer), Origin::Unknown);
+    }
+
+    #[test]
+    fn a_direct_answer_is_the_upstreams_only_with_its_service_time() {
+        let text = "upstream connect error or disconnect/reset before headers. reset reason: ";
+        assert_eq!(direct(201, true, ""), Origin::Upstream(201));
+        assert_eq!(direct(201, false, ""), Origin::Unknown);
+        assert_eq!(direct(503, false, "no healthy upstream"), Origin::NeverSent);
+        let refused = format!("{text}remote connection failure, transport failure reason: x");
+        assert_eq!(direct(503, false, &refused), Origin::NeverSent);
+        assert_eq!(direct(503, false, &format!("{text}connection termination")), Origin::Unknown);
+        assert_eq!(direct(504, false, "upstream request timeout"), Origin::Unknown);
+        assert_eq!(direct(503, true, "no healthy upstream"), Origin::Upstream(503));
+    }
+
+    #[test]
+    fn an_answer_without_headers_may_have_been_executed() {
+        assert_eq!(origin(Route::Direct, &Answer::default()), Origin::Unknown);
+        assert_eq!(origin(Route::Internal, &Answer::default()), Origin::Unknown);
+    }
+
+    #[test]
+    fn statuses_mean_what_the_table_says() {
+        use FailKind::{Ambiguous, Retryable};
+        let means = |status, policy| meaning(Origin::Upstream(status), None, policy);
+        for policy in [OnAmbiguous::Hold, OnAmbiguous::Reexecute] {
+            for status in [200, 201, 202, 204, 301, 303, 400, 402, 404, 409, 412, 415, 422, 501] {
+                assert_eq!(means(status, policy), Meaning::Final, "{status}");
+            }
+            for status in [401, 403, 407, 408, 421, 425, 429] {
+                assert_eq!(means(status, policy), Meaning::Failed(Retryable), "{status}");
+            }
+            for status in [500, 502, 504, 100, 101, 600] {
+                assert_eq!(means(status, policy), Meaning::Failed(Ambiguous), "{status}");
+            }
+        }
+        assert_eq!(means(503, OnAmbiguous::Hold), Meaning::Failed(Ambiguous));
+        assert_eq!(means(503, OnAmbiguous::Reexecute), Meaning::Failed(Retryable));
+    }
+
+    #[test]
+    fn the_upstream_has_the_last_word_but_only_on_its_own_answers() {
+        let hold = OnAmbiguous::Hold;
+        assert_eq!(meaning(Origin::Upstream(500), Some(b"final"), hold), Meaning::Final);
+        let retryable = Meaning::Failed(FailKind::Retryable);
+        assert_eq!(meaning(Origin::Upstream(200), Some(b" retryable "), hold), retryable);
+        assert_eq!(meaning(Origin::Upstream(200), Some(b"nonsense"), hold), Meaning::Final);
+        let unknown = meaning(Origin::Unknown, Some(b"final"), hold);
+        assert_eq!(unknown, Meaning::Failed(FailKind::Ambiguous));
+    }
+}
