@@ -9,6 +9,8 @@
 pub mod clock;
 pub mod memory;
 pub mod outage;
+pub mod router;
+pub mod sqlite;
 mod store;
 
 pub use clock::StoreClock;

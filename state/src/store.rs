@@ -31,7 +31,8 @@ pub trait StateStore: Send + Sync + 'static {
     async fn stamp(&self) -> Result<StoreTime, StoreError>;
 
     /// Drops up to `limit` records whose retention is over, and counts those that were
-    /// unresolved. Returns how many were dropped.
+    /// unresolved. Returns how many were dropped; a store that drops completed records by
+    /// itself finds only the unresolved ones.
     ///
     /// # Errors
     /// Where the store cannot be reached.
@@ -80,7 +81,7 @@ pub struct InFlight {
 }
 
 /// Why a store did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be reached, or did not answer. Whether the operation was applied is unknown;
     /// asking again is safe.
@@ -90,4 +91,8 @@ pub enum StoreError {
     /// version. Nothing was changed, and asking again will not help.
     #[error("the record cannot be understood: {0}")]
     Unreadable(String),
+    /// It cannot be used as it is set up: another schema, an eviction policy that drops claims.
+    /// Only opening a store says so; somebody has to change something first.
+    #[error("the store cannot be used: {0}")]
+    Unfit(String),
 }
