@@ -1,0 +1,26 @@
+//! The payments service of the demo and the tests, as a program.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// A payments service that executes whatever reaches it.
+#[derive(Parser)]
+struct Arguments {
+    /// Where callers reach it.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where its ledger is shown, and it is taken down and up.
+    #[arg(long, default_value = "127.0.0.1:8081")]
+    control: SocketAddr,
+    /// The ledger's file.
+    #[arg(long, default_value = "payments.sqlite")]
+    ledger: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Arguments { listen, control, ledger } = Arguments::parse();
+    latchkey_tests::payments::serve(listen, control, &ledger).await
+}
