@@ -9,7 +9,7 @@
 //!
 //! * a claim with no equal fingerprint is a **mismatch** before it is anything else;
 //! * an execution id **claims once**: a late copy of its claim never executes again;
-//! * an operation that arrives after its **void_after** does nothing;
+//! * an operation that arrives after its **`void_after`** does nothing;
 //! * the **fence never restarts**, so that an operator's stale view never fits by chance;
 //! * operators compare **fence and revision**, not the fence alone;
 //! * the **strictest terms** that any claim brought hold;
@@ -23,6 +23,8 @@
 mod claim;
 mod operator;
 mod settle;
+#[cfg(test)]
+mod tests;
 
 use crate::counter::{Counter, Counts};
 use crate::operation::{Event, FilterEvent, Reply, Verdict};
@@ -113,11 +115,7 @@ pub fn verdict(record: &Record, env: &Env) -> Verdict {
 }
 
 /// Retention is over once its end has passed; the record is absent from then on.
-fn drop_expired(
-    record: Option<Record>,
-    env: &Env,
-    counts: &mut Counts,
-) -> (Option<Record>, bool) {
+fn drop_expired(record: Option<Record>, env: &Env, counts: &mut Counts) -> (Option<Record>, bool) {
     match record {
         Some(record) if env.now > record.expires_at() => {
             if record.unresolved() {

@@ -64,8 +64,7 @@ pub(super) fn complete(
         State::Retryable { .. } | State::Held { .. } => own || env.holds(Rule::LateSuccessKept),
     };
     let mut counts = Counts::default();
-    let suspected =
-        !own && record.history.suspect(ticket.execution, ticket.fence);
+    let suspected = !own && record.history.suspect(ticket.execution, ticket.fence);
     if suspected {
         counts.add(Counter::SuspectedDuplicates, 1);
     }
@@ -127,12 +126,7 @@ fn owns(record: &Record, execution: ExecutionId, fence: Option<Fence>) -> bool {
 
 /// Tells an execution that does not count any more what does. Its fingerprint is compared like
 /// a claim's, since a response goes only to the request that it belongs to.
-fn fenced(
-    record: Record,
-    fingerprint: Option<&Fingerprint>,
-    counts: Counts,
-    env: &Env,
-) -> Step {
+fn fenced(record: Record, fingerprint: Option<&Fingerprint>, counts: Counts, env: &Env) -> Step {
     let equal = fingerprint.is_some_and(|it| *it == record.candidate.fingerprint);
     let verdict = if equal { verdict(&record, env) } else { Verdict::Mismatch };
     Step { record: Some(record), changed: false, reply: Reply::Fenced(verdict), counts }
