@@ -12,6 +12,18 @@ use super::unavailable;
 use crate::outage::Stamps;
 use crate::{InFlight, Page, StoreError};
 
+/// Walks the index of unresolved records only.
+const IN_FLIGHT: &str = "
+    SELECT identity, record FROM records
+    WHERE unresolved AND identity > ?1 AND expires_at_us >= ?2
+    ORDER BY identity LIMIT ?3";
+
+/// Walks the index of expiries only as far as they are past.
+const SWEEP: &str = "
+    DELETE FROM records WHERE id IN
+        (SELECT id FROM records WHERE expires_at_us < ?1 ORDER BY expires_at_us LIMIT ?2)
+    RETURNING unresolved";
+
 /// The record of `identity`, also past its retention.
 pub(super) fn record(
     connection: &Connection,
@@ -65,11 +77,7 @@ pub(super) fn write(
 pub(super) fn sweep(connection: &Connection, limit: usize, now: StoreTime) -> Result<(usize, u64)> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let unresolved: Vec<bool> = connection
-        .prepare_cached(
-            "DELETE FROM records WHERE id IN
-                 (SELECT id FROM records WHERE expires_at_us < ?1 ORDER BY expires_at_us LIMIT ?2)
-             RETURNING unresolved",
-        )?
+        .prepare_cached(SWEEP)?
         .query_map(params![integer(now), limit], |row| row.get(0))?
         .collect::<Result<_>>()?;
     let open = unresolved.iter().filter(|open| **open).count();
@@ -86,11 +94,7 @@ pub(super) fn in_flight(
 ) -> Result<InFlight> {
     let after = page.map_or(&[][..], |page| &page.0);
     let rows: Vec<(Vec<u8>, Vec<u8>)> = connection
-        .prepare_cached(
-            "SELECT identity, record FROM records
-             WHERE unresolved AND identity > ?1 AND expires_at_us >= ?2
-             ORDER BY identity LIMIT ?3",
-        )?
+        .prepare_cached(IN_FLIGHT)?
         .query_map(params![after, integer(now), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?
@@ -154,4 +158,35 @@ fn integer(time: StoreTime) -> i64 {
 
 fn time(integer: i64) -> StoreTime {
     StoreTime(u64::try_from(integer).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{SqliteOptions, schema};
+
+    /// How SQLite goes about `statement`.
+    fn plan(statement: &str, parameters: &[&dyn rusqlite::ToSql]) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("latchkey.db");
+        let mut connection = schema::open(&path, SqliteOptions::default()).unwrap();
+        schema::migrate(&mut connection, &path).unwrap();
+        let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let steps = explain.query_map(parameters, |row| row.get::<_, String>(3)).unwrap();
+        steps.collect::<Result<Vec<_>>>().unwrap().join("; ")
+    }
+
+    #[test]
+    fn listing_costs_what_is_unresolved() {
+        let plan = plan(IN_FLIGHT, &[&&[0_u8][..], &0, &10]);
+        assert!(plan.contains("USING INDEX records_unresolved (identity>?)"), "{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "it sorts: {plan}");
+    }
+
+    #[test]
+    fn sweeping_costs_what_has_expired() {
+        let plan = plan(SWEEP, &[&0, &10]);
+        assert!(plan.contains("USING COVERING INDEX records_expiring (expires_at_us<?)"), "{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "it sorts: {plan}");
+    }
 }
