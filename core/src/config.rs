@@ -73,8 +73,6 @@ pub struct Rule {
     pub terms: Terms,
     /// What a duplicate of a running request is told to wait, in s.
     pub retry_after_s: u32,
-    /// The longest that an upstream's Retry-After may defer the next execution, in s.
-    pub retry_after_max_s: u32,
     /// Larger requests are refused, in bytes.
     pub request_body_max_bytes: u32,
     /// The body of a larger response is not stored, in bytes.

@@ -16,6 +16,10 @@ pub struct Operation {
 
 /// What can happen to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    target_pointer_width = "64",
+    expect(clippy::large_enum_variant, reason = "nearly all are the large one: filters' events")
+)]
 pub enum Event {
     /// What a filter does.
     Filter {

@@ -53,6 +53,8 @@ pub struct Problem {
     pub detail: String,
     /// For the Retry-After field, in seconds; at least 1 where it is there.
     pub retry_after_s: Option<u32>,
+    /// Whether the same request with the same key may succeed later without a change.
+    pub retryable: bool,
 }
 
 #[derive(Serialize)]
@@ -133,7 +135,7 @@ impl Kind {
         }
     }
 
-    /// Whether the same request with the same key may succeed later without a change.
+    /// Whether the same request with the same key may, as a rule, succeed later unchanged.
     #[must_use]
     pub const fn retryable(self) -> bool {
         match self {
@@ -161,7 +163,15 @@ impl Problem {
     /// A problem of `kind`, told with `status`.
     #[must_use]
     pub fn new(kind: Kind, status: u16, detail: impl Into<String>) -> Self {
-        Self { kind, status, detail: detail.into(), retry_after_s: None }
+        let retryable = kind.retryable();
+        Self { kind, status, detail: detail.into(), retry_after_s: None, retryable }
+    }
+
+    /// Says that the same request may succeed later, although its kind says otherwise.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
     }
 
     /// With a Retry-After of at least 1 s.
@@ -179,7 +189,7 @@ impl Problem {
             title: self.kind.title(),
             status: self.status,
             detail: &self.detail,
-            retryable: self.kind.retryable(),
+            retryable: self.retryable,
         };
         // Strings and numbers always serialise.
         serde_json::to_vec(&body).unwrap_or_default()

@@ -90,7 +90,7 @@ pub fn apply(record: Option<Record>, event: Event, env: &Env) -> Step {
         Event::Filter { event: FilterEvent::Complete { ticket, outcome }, .. } => {
             settle::complete(record, ticket, outcome, env)
         }
-        Event::Filter { event: FilterEvent::Fail(fail), .. } => settle::fail(record, fail, env),
+        Event::Filter { event: FilterEvent::Fail(fail), .. } => settle::fail(record, &fail, env),
         Event::Operator { seen, event } => operator::apply(record, seen, event, env),
     };
     step.changed |= expired;

@@ -8,11 +8,7 @@
 mod convert;
 mod stored;
 
-#[expect(
-    missing_docs,
-    clippy::doc_markdown,
-    reason = "made from proto/record.proto, whose comments these are"
-)]
+#[expect(missing_docs, reason = "made from proto/record.proto, whose comments these are")]
 pub mod record_v1;
 #[expect(
     missing_docs,

@@ -158,7 +158,6 @@ pub(super) struct Store {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Retry {
     pub(super) attempts_max: u32,
-    pub(super) retry_after_max_s: u32,
 }
 
 // === defaults ===
@@ -239,8 +238,8 @@ impl Default for Store {
 }
 
 impl Default for Retry {
-    /// Five tries are gRPC's cap; five minutes outlast most deployments.
+    /// gRPC's cap.
     fn default() -> Self {
-        Self { attempts_max: 5, retry_after_max_s: 300 }
+        Self { attempts_max: 5 }
     }
 }

@@ -75,8 +75,6 @@ fn rule((at, raw): (usize, raw::Rule)) -> Checked<Rule> {
     let raw::OnStateFailure::Reject = raw.on_state_failure;
     let raw::FingerprintBody::Raw = raw.fingerprint.body;
     range(&path("on_conflict.reject.retry_after_s"), retry_after_s, 1, RETRY_AFTER_MAX_S)?;
-    let retry_after_max_s = raw.retry.retry_after_max_s;
-    range(&path("retry.retry_after_max_s"), retry_after_max_s, 1, RETRY_AFTER_MAX_S)?;
     let request_body_max_bytes = raw.request_body_max_bytes;
     range(&path("request_body_max_bytes"), request_body_max_bytes, 0, REQUEST_BODY_MAX_BYTES)?;
     let response_body_max_bytes = raw.store.response_body_max_bytes;
@@ -85,7 +83,7 @@ fn rule((at, raw): (usize, raw::Rule)) -> Checked<Rule> {
     let headers = raw.fingerprint.headers.iter().enumerate();
     Ok(Rule {
         matches: matches(&path, raw.matches)?,
-        key: key(&path, raw.key)?,
+        key: key(&path, &raw.key)?,
         client: client(&path, raw.client)?,
         fingerprint_headers: headers
             .map(|(at, it)| header(&path(&format!("fingerprint.headers[{at}]")), it))
@@ -94,7 +92,6 @@ fn rule((at, raw): (usize, raw::Rule)) -> Checked<Rule> {
         name: raw.name,
         terms,
         retry_after_s,
-        retry_after_max_s,
         request_body_max_bytes,
         response_body_max_bytes,
     })
@@ -145,7 +142,7 @@ fn matches(path: &dyn Fn(&str) -> String, raw: raw::Match) -> Checked<Match> {
     Ok(Match { methods: raw.methods, path_prefix: raw.path_prefix })
 }
 
-fn key(path: &dyn Fn(&str) -> String, raw: raw::Key) -> Checked<KeyRule> {
+fn key(path: &dyn Fn(&str) -> String, raw: &raw::Key) -> Checked<KeyRule> {
     range(&path("key.length_max"), raw.length_max, 1, KEY_LENGTH_MAX_BYTES)?;
     let header = header(&path("key.header"), &raw.header)?;
     Ok(KeyRule { header, required: raw.required, syntax: raw.syntax, length_max: raw.length_max })
@@ -194,7 +191,7 @@ fn execute(path: &dyn Fn(&str) -> String, raw: raw::Execute) -> Checked<Execute>
 
 // === checks ===
 
-fn range<T: PartialOrd + std::fmt::Display>(path: &str, it: T, min: T, max: T) -> Checked<()> {
+fn range<T: PartialOrd + Copy + std::fmt::Display>(path: &str, it: T, min: T, max: T) -> Checked<()> {
     if it >= min && it <= max {
         return Ok(());
     }

@@ -77,7 +77,7 @@ pub(super) fn complete(
     step
 }
 
-pub(super) fn fail(record: Option<Record>, fail: Fail, env: &Env) -> Step {
+pub(super) fn fail(record: Option<Record>, fail: &Fail, env: &Env) -> Step {
     let Some(record) = record else { return Step::unchanged(None, Reply::Gone) };
     let own = owns(&record, fail.execution, fail.fence)
         && (fail.fence.is_some() || fail.kind == FailKind::NeverSent);
@@ -85,9 +85,9 @@ pub(super) fn fail(record: Option<Record>, fail: Fail, env: &Env) -> Step {
         return fenced(record, fail.fingerprint.as_ref(), Counts::default(), env);
     }
     match &record.state {
-        State::InProgress { .. } => end(record, &fail, env),
+        State::InProgress { .. } => end(record, fail, env),
         State::Held { lost_lease: true, .. } if env.holds(Rule::OwnerReturns) => match fail.kind {
-            FailKind::NeverSent | FailKind::Retryable => end(record, &fail, env),
+            FailKind::NeverSent | FailKind::Retryable => end(record, fail, env),
             FailKind::Ambiguous => Step::unchanged(Some(record), Reply::Settled),
         },
         State::Held { .. } | State::Retryable { .. } => {

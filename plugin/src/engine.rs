@@ -1,0 +1,430 @@
+//! Executions, from claim to settlement, for one worker.
+//!
+//! The upstream call of an execution belongs to the gateway, not to the client's connection:
+//! the client may hang up, and the execution goes on, is settled, and its retry gets the
+//! answer. So the engine owns every call, and streams only wait to be told.
+//!
+//! An execution is in one of these stages ([`execution::Stage`]):
+//!
+//! ```text
+//!  claiming --Claimed--> executing --answer--> settling --acknowledged--> gone
+//!     |  \                                        |
+//!     |   Refused: answered, gone                 patience over: answered `unstored`, goes on
+//!     |
+//!     patience over: answered 503, abandoning --acknowledged--> gone
+//! ```
+//!
+//! Calls to the state carry many operations (**group commit**): whatever waits goes out with
+//! the next call, and while calls are under way the next batch gathers.
+//!
+//! Rules that the record's invariants rest on:
+//! * one operation of an execution is under way at a time; a copy goes out only when the one
+//!   before was answered or is void;
+//! * an operation is void after the call's time-out, on the store's clock ([`clock`]);
+//! * a claim is good only from the moment of its dispatch plus the lease left, on the monotonic
+//!   clock; after that the lease is renewed before anything is sent;
+//! * an execution that is fenced tells its client what the record says, not its own outcome;
+//! * an execution that ends without having sent anything says so until it is heard.
+//!
+//! Deliberately absent: hosts, threads, the real time, and any decision about a record.
+
+mod batch;
+pub mod clock;
+mod execution;
+mod settle;
+mod verdicts;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use latchkey_core::classify::{Answer as Classified, Route};
+use latchkey_core::config::{Config, ExecuteTo, Rule};
+use latchkey_core::wire::state_v1 as wire;
+
+use crate::answer::{self, Answer};
+use crate::request::Guarded;
+use batch::Batch;
+use clock::ClockEstimate;
+use execution::{Execution, Need, Op, Stage};
+
+/// How many calls to the state are under way at once. Two keep the state busy while answers
+/// travel; more would only make batches smaller.
+const BATCHES_MAX: usize = 2;
+
+/// How many times an execution asks before its client stops waiting for the state.
+pub const STATE_TRIES: u32 = 3;
+
+/// Without any other call to the state, the gateway says that it is there this often, in µs.
+const HEARTBEAT_US: u64 = 10_000_000;
+
+/// After a first greeting failed, the next goes out after this, in µs.
+const GREETING_AGAIN_US: u64 = 250_000;
+
+/// What happens to an engine.
+#[derive(Debug)]
+pub enum Input {
+    /// A request is to be guarded, for a stream that waits.
+    Submit {
+        /// The stream.
+        stream: u32,
+        /// The request.
+        request: Box<Guarded>,
+        /// The cluster that the route chose.
+        cluster: Option<String>,
+    },
+    /// A call to the state has ended.
+    StateAnswered {
+        /// Which.
+        batch: u64,
+        /// How.
+        answer: CallAnswer,
+    },
+    /// A call to the upstream has ended.
+    UpstreamAnswered {
+        /// Which.
+        execution: u64,
+        /// How.
+        answer: CallAnswer,
+    },
+    /// A stream is gone; it cannot be answered any more.
+    StreamGone {
+        /// Which.
+        stream: u32,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// How a call-out ended.
+#[derive(Debug)]
+pub enum CallAnswer {
+    /// Envoy would not dispatch it: nothing was sent.
+    NotDispatched,
+    /// It was dispatched, and this came back; `status` is `None` where nothing did.
+    Ended {
+        /// `:status`.
+        status: Option<u16>,
+        /// Names in lower case, without pseudo headers.
+        headers: Vec<(String, Vec<u8>)>,
+        /// The body.
+        body: Vec<u8>,
+    },
+}
+
+/// What an engine wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Call the state endpoint.
+    CallState {
+        /// To name the answer by.
+        batch: u64,
+        /// The request's body.
+        body: Vec<u8>,
+        /// In ms.
+        timeout_ms: u32,
+    },
+    /// Call the upstream.
+    CallUpstream {
+        /// To name the answer by.
+        execution: u64,
+        /// What to send where.
+        call: Call,
+    },
+    /// Answer a stream.
+    Answer {
+        /// Which.
+        stream: u32,
+        /// With what.
+        answer: Answer,
+    },
+    /// Count something.
+    Count(Metric),
+    /// Tell the operator of this gateway.
+    Warn(String),
+}
+
+/// A call to the upstream.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Envoy's cluster.
+    pub cluster: String,
+    /// With pseudo headers.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// In ms.
+    pub timeout_ms: u32,
+}
+
+/// What the filter counts. The names are in `shell/metrics.rs` and `docs/metrics.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// A first execution was started.
+    FirstExecutions,
+    /// A further execution of a key was started.
+    Reexecutions,
+    /// A stored outcome was told.
+    Replays,
+    /// A duplicate of a running request was refused.
+    Conflicts,
+    /// A key was used for another request.
+    Mismatches,
+    /// A duplicate of a request whose outcome is unknown was refused.
+    Held,
+    /// A retry was deferred.
+    RetryLater,
+    /// A retry was refused for good.
+    Exhausted,
+    /// A request was refused because the state could not be asked.
+    StateFailures,
+    /// A request was refused because the worker has too much to do.
+    Overloads,
+    /// An answer was told before it could be stored.
+    Unstored,
+    /// An execution ended, and something else was told in place of its outcome.
+    Fenced,
+    /// An execution's outcome is unknown.
+    Ambiguous,
+    /// A call to the state failed.
+    StateCallsFailed,
+}
+
+/// All executions of one worker under one configuration.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    gateway: wire::Gateway,
+    clock: ClockEstimate,
+    executions: BTreeMap<u64, Execution>,
+    batches: BTreeMap<u64, Batch>,
+    ready: VecDeque<batch::Ready>,
+    bytes_held: u64,
+    next_id: u64,
+    last_call_us: Option<u64>,
+    last_warning_us: Option<u64>,
+    draining: bool,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// An engine with nothing to do yet.
+    #[must_use]
+    pub fn new(config: Config, gateway: wire::Gateway) -> Self {
+        Self {
+            config,
+            gateway,
+            clock: ClockEstimate::default(),
+            executions: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            ready: VecDeque::new(),
+            bytes_held: 0,
+            next_id: 0,
+            last_call_us: None,
+            last_warning_us: None,
+            draining: false,
+        }
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Requests that are claimed, executed or settled now.
+    #[must_use]
+    pub fn executions_in_flight(&self) -> usize {
+        self.executions.len()
+    }
+
+    /// No new requests will come; greetings stop.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.executions.is_empty() && self.batches.is_empty()
+    }
+
+    /// Takes in what happened at `now_us`, on a monotonic clock, and says what to do.
+    pub fn handle(&mut self, input: Input, now_us: u64) -> Vec<Command> {
+        self.handle_all([input], now_us)
+    }
+
+    /// Takes in all of `inputs` before anything goes out, so that it goes out together.
+    pub fn handle_all(
+        &mut self,
+        inputs: impl IntoIterator<Item = Input>,
+        now_us: u64,
+    ) -> Vec<Command> {
+        let mut out = Vec::new();
+        for input in inputs {
+            match input {
+                Input::Submit { stream, request, cluster } => {
+                    self.submit(stream, *request, cluster, now_us, &mut out);
+                }
+                Input::StateAnswered { batch, answer } => {
+                    self.state_answered(batch, answer, now_us, &mut out);
+                }
+                Input::UpstreamAnswered { execution, answer } => {
+                    self.upstream_answered(execution, answer, now_us, &mut out);
+                }
+                Input::StreamGone { stream } => self.stream_gone(stream),
+                Input::Tick => self.tick(now_us, &mut out),
+            }
+        }
+        self.flush(now_us, &mut out);
+        out
+    }
+
+    fn submit(
+        &mut self,
+        stream: u32,
+        request: Guarded,
+        cluster: Option<String>,
+        now_us: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let bytes = request.body.len() as u64;
+        let limits = self.config.limits;
+        let full = self.executions.len() >= limits.executions_max as usize
+            || self.bytes_held.saturating_add(bytes) > limits.bytes_max;
+        let Some(rule) = self.config.rules.get(request.rule) else { return };
+        if full {
+            out.push(Command::Count(Metric::Overloads));
+            let answer = Answer::problem(&answer::overloaded());
+            out.push(Command::Answer { stream, answer });
+            return;
+        }
+        let cluster = match (&rule.execute.to, cluster) {
+            (ExecuteTo::Cluster(cluster), _) => cluster.clone(),
+            (ExecuteTo::Direct, chosen) => chosen.unwrap_or_default(),
+        };
+        let patience_us = self.patience_us();
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.bytes_held = self.bytes_held.saturating_add(bytes);
+        let give_up_us = now_us.saturating_add(patience_us);
+        let execution = Execution::new(stream, request, cluster, give_up_us);
+        self.executions.insert(id, execution);
+        self.ready.push_back(batch::Ready { execution: id, group: None });
+    }
+
+    /// How long a client waits for the state.
+    fn patience_us(&self) -> u64 {
+        self.timeout_us().saturating_mul(u64::from(STATE_TRIES))
+    }
+
+    fn timeout_us(&self) -> u64 {
+        u64::from(self.config.state.timeout_ms).saturating_mul(1_000)
+    }
+
+    fn upstream_answered(
+        &mut self,
+        id: u64,
+        answer: CallAnswer,
+        now_us: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let patience_us = self.patience_us();
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let Some(rule) = self.config.rules.get(execution.rule) else { return };
+        let answer_by_us = now_us.saturating_add(patience_us);
+        let bytes = execution.bytes;
+        execution.settle(rule, answer, answer_by_us, out);
+        self.bytes_held = self.bytes_held.saturating_sub(bytes).saturating_add(execution.bytes);
+        if let Op::Idle = execution.op {
+            execution.op = Op::Queued;
+            self.ready.push_back(batch::Ready { execution: id, group: None });
+        }
+    }
+
+    fn stream_gone(&mut self, stream: u32) {
+        for execution in self.executions.values_mut() {
+            if execution.stream == Some(stream) {
+                execution.stream = None;
+            }
+        }
+    }
+
+    fn tick(&mut self, now_us: u64, out: &mut Vec<Command>) {
+        let mut due = Vec::new();
+        for (id, execution) in &mut self.executions {
+            execution.lose_patience(now_us, out);
+            match execution.op {
+                Op::Waiting { until_us, group } if now_us >= until_us => {
+                    execution.op = Op::Queued;
+                    due.push(batch::Ready { execution: *id, group });
+                }
+                Op::Idle if execution.needs(now_us) != Need::Nothing => {
+                    execution.op = Op::Queued;
+                    due.push(batch::Ready { execution: *id, group: None });
+                }
+                Op::Idle | Op::Queued | Op::Sent { .. } | Op::Waiting { .. } => {}
+            }
+        }
+        self.ready.extend(due);
+        self.drop_finished();
+    }
+
+    fn drop_finished(&mut self) {
+        let finished: Vec<u64> = self
+            .executions
+            .iter()
+            .filter(|(_, execution)| matches!(execution.stage, Stage::Gone))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in finished {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(execution) = self.executions.remove(&id) {
+            self.bytes_held = self.bytes_held.saturating_sub(execution.bytes);
+        }
+    }
+
+    /// Warnings are for people: one a second says enough.
+    fn warn(&mut self, now_us: u64, message: &str, out: &mut Vec<Command>) {
+        let quiet = self.last_warning_us.is_some_and(|at| now_us.saturating_sub(at) < 1_000_000);
+        if !quiet {
+            self.last_warning_us = Some(now_us);
+            out.push(Command::Warn(message.to_owned()));
+        }
+    }
+}
+
+// === impl CallAnswer ===
+
+impl CallAnswer {
+    /// The parts that tell what an answer means.
+    fn classified(&self) -> Classified<'_> {
+        match self {
+            Self::NotDispatched => Classified::default(),
+            Self::Ended { status, headers, body } => {
+                let first = |wanted: &str| {
+                    let found = headers.iter().find(|(name, _)| name == wanted);
+                    found.map(|(_, value)| value.as_slice())
+                };
+                Classified {
+                    status: *status,
+                    details: first(latchkey_core::classify::DETAILS_HEADER),
+                    service_time: first(latchkey_core::classify::SERVICE_TIME_HEADER).is_some(),
+                    outcome: first(latchkey_core::classify::OUTCOME_HEADER),
+                    body,
+                }
+            }
+        }
+    }
+}
+
+/// How a rule's calls reach the upstream.
+fn route(rule: &Rule) -> Route {
+    match rule.execute.to {
+        ExecuteTo::Cluster(_) => Route::Internal,
+        ExecuteTo::Direct => Route::Direct,
+    }
+}

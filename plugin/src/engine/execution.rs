@@ -1,0 +1,294 @@
+//! One execution: its stage, and the operation that it has under way.
+
+use latchkey_core::config::Rule;
+use latchkey_core::identity::Identity;
+use latchkey_core::operation::{Claim, Claimed, Fail, FailKind, FilterEvent, Ticket, Verdict};
+use latchkey_core::record::Outcome;
+
+use super::{Command, Metric};
+use crate::answer::{self, Answer};
+use crate::request::Guarded;
+
+/// The longest pause before an operation is tried again, in µs: a quarter of the shortest
+/// lease, so that an owner is heard in time when the state comes back.
+const PAUSE_MAX_US: u64 = 1_000_000;
+
+/// The first pause, in µs; it doubles with each try.
+const PAUSE_MIN_US: u64 = 25_000;
+
+/// From claim to settlement.
+#[derive(Debug)]
+pub(super) struct Execution {
+    /// Who waits for the answer, if anybody still does.
+    pub(super) stream: Option<u32>,
+    pub(super) rule: usize,
+    pub(super) identity: Identity,
+    pub(super) stage: Stage,
+    pub(super) op: Op,
+    /// Tries of the present need that were not answered.
+    pub(super) tries: u32,
+    /// Whether a claim went out whose fate is unknown.
+    pub(super) claim_may_have_landed: bool,
+    /// Bytes held for it, as counted.
+    pub(super) bytes: u64,
+    claim: Claim,
+    ticket: Option<Ticket>,
+    /// Until when the lease surely holds, on our clock.
+    lease_until_us: u64,
+    /// When the lease is to be renewed, on our clock; never where another execution counts.
+    renew_at_us: u64,
+}
+
+/// How far an execution has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Asking for leave.
+    Claiming {
+        /// When the client stops waiting.
+        give_up_us: u64,
+        /// What to send once it is granted.
+        request: Request,
+    },
+    /// The upstream has the request.
+    Executing,
+    /// The outcome is known and has to be told to the state.
+    Settling {
+        settlement: Settlement,
+        /// The client's answer, until it is told.
+        answer: Option<Fresh>,
+        /// When the client stops waiting for the state.
+        answer_by_us: u64,
+    },
+    /// Ended without sending anything; the state has to hear it.
+    Abandoning,
+    /// Over.
+    Gone,
+}
+
+/// What the upstream will get.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) cluster: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// What the state has to be told of the end.
+#[derive(Debug)]
+pub(super) enum Settlement {
+    Complete(Outcome),
+    Fail { kind: FailKind, status: Option<u16> },
+}
+
+/// The answer to the client that caused the execution. The body is the outcome's where that
+/// has one: it is held once.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub(super) answer: Answer,
+    pub(super) body_is_outcomes: bool,
+}
+
+/// The operation that an execution has under way: one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// None.
+    Idle,
+    /// To go out with the next batch; which one is decided then.
+    Queued,
+    /// Under way since `at_us`.
+    Sent { need: Need, at_us: u64 },
+    /// Not answered; again after `until_us`, when no copy of it can act any more.
+    Waiting { until_us: u64, group: Option<u64> },
+}
+
+/// What an execution has to ask of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    Claim,
+    Renew,
+    Settle,
+    Abandon,
+    Nothing,
+}
+
+// === impl Execution ===
+
+impl Execution {
+    pub(super) fn new(stream: u32, guarded: Guarded, cluster: String, give_up_us: u64) -> Self {
+        let Guarded { rule, identity, claim, headers, body } = guarded;
+        let bytes = body.len() as u64;
+        let request = Request { cluster, headers, body };
+        Self {
+            stream: Some(stream),
+            rule,
+            identity,
+            stage: Stage::Claiming { give_up_us, request },
+            op: Op::Queued,
+            tries: 0,
+            claim_may_have_landed: false,
+            bytes,
+            claim,
+            ticket: None,
+            lease_until_us: 0,
+            renew_at_us: u64::MAX,
+        }
+    }
+
+    /// What to ask now.
+    pub(super) fn needs(&self, now_us: u64) -> Need {
+        match &self.stage {
+            Stage::Claiming { .. } if self.ticket.is_some() => Need::Renew,
+            Stage::Claiming { .. } => Need::Claim,
+            Stage::Executing if now_us >= self.renew_at_us => Need::Renew,
+            Stage::Executing => Need::Nothing,
+            // An outcome that the state will not take must not cost the lease.
+            Stage::Settling { .. } if self.tries >= 3 && now_us >= self.renew_at_us => Need::Renew,
+            Stage::Settling { .. } => Need::Settle,
+            Stage::Abandoning => Need::Abandon,
+            Stage::Gone => Need::Nothing,
+        }
+    }
+
+    /// The operation for `need`.
+    pub(super) fn event(&self, need: Need) -> Option<FilterEvent> {
+        match need {
+            Need::Claim => Some(FilterEvent::Claim(self.claim.clone())),
+            Need::Renew => self.ticket.clone().map(FilterEvent::Renew),
+            Need::Settle => self.settlement(),
+            Need::Abandon => Some(FilterEvent::Fail(self.fail(FailKind::NeverSent, None))),
+            Need::Nothing => None,
+        }
+    }
+
+    fn settlement(&self) -> Option<FilterEvent> {
+        let Stage::Settling { settlement, .. } = &self.stage else { return None };
+        match settlement {
+            Settlement::Complete(outcome) => {
+                let ticket = self.ticket.clone()?;
+                Some(FilterEvent::Complete { ticket, outcome: outcome.clone() })
+            }
+            Settlement::Fail { kind, status } => Some(FilterEvent::Fail(self.fail(*kind, *status))),
+        }
+    }
+
+    fn fail(&self, kind: FailKind, status: Option<u16>) -> Fail {
+        let ticket = self.ticket.as_ref();
+        Fail {
+            execution: self.claim.execution,
+            fence: ticket.map(|ticket| ticket.fence),
+            fingerprint: ticket.map(|ticket| ticket.candidate.fingerprint.clone()),
+            kind,
+            status,
+            retry_after_us: 0,
+        }
+    }
+
+    /// Leave was given to an execution that asked at `sent_us`.
+    pub(super) fn granted(&mut self, claimed: Claimed, sent_us: u64) {
+        self.lease(claimed.lease_left_us, claimed.terms.lease_us, sent_us);
+        self.ticket = Some(Ticket {
+            execution: self.claim.execution,
+            fence: claimed.fence,
+            attempt: claimed.attempt,
+            sent: claimed.sent,
+            candidate: claimed.candidate,
+            terms: claimed.terms,
+            subject: self.claim.subject.clone(),
+            gateway: self.claim.gateway.clone(),
+        });
+    }
+
+    /// The lease was renewed by a request sent at `sent_us`.
+    pub(super) fn renewed(&mut self, lease_left_us: u64, sent_us: u64) {
+        self.lease(lease_left_us, lease_left_us, sent_us);
+    }
+
+    fn lease(&mut self, left_us: u64, whole_us: u64, sent_us: u64) {
+        self.lease_until_us = sent_us.saturating_add(left_us);
+        self.renew_at_us = sent_us.saturating_add(left_us.min(whole_us / 3));
+    }
+
+    /// There is no lease of ours to renew any more.
+    pub(super) fn stop_renewing(&mut self) {
+        self.renew_at_us = u64::MAX;
+    }
+
+    /// Whether it ended without sending anything and no claim of it can be anywhere.
+    pub(super) fn has_nothing_to_say(&self) -> bool {
+        matches!(self.stage, Stage::Abandoning)
+            && self.ticket.is_none()
+            && !self.claim_may_have_landed
+    }
+
+    /// Whether the claim is still good to send anything by.
+    pub(super) fn may_send(&self, now_us: u64) -> bool {
+        now_us < self.lease_until_us
+    }
+
+    /// What the claim gave.
+    pub(super) fn ticket(&self) -> Option<&Ticket> {
+        self.ticket.as_ref()
+    }
+
+    /// Tells the waiting client, if there is one.
+    pub(super) fn tell(&mut self, answer: Answer, out: &mut Vec<Command>) {
+        if let Some(stream) = self.stream.take() {
+            out.push(Command::Answer { stream, answer });
+        }
+    }
+
+    /// Tells what the record says, and ends.
+    pub(super) fn tell_verdict(&mut self, verdict: Verdict, rule: &Rule, out: &mut Vec<Command>) {
+        let (answer, metric) = Answer::verdict(verdict, rule);
+        out.push(Command::Count(metric));
+        self.tell(answer, out);
+        self.stage = Stage::Gone;
+    }
+
+    /// The client's patience with the state has an end; the execution's has not.
+    pub(super) fn lose_patience(&mut self, now_us: u64, out: &mut Vec<Command>) {
+        match &mut self.stage {
+            Stage::Claiming { give_up_us, .. } if now_us >= *give_up_us => self.give_up(out),
+            Stage::Settling { answer, answer_by_us, .. } if now_us >= *answer_by_us => {
+                if answer.is_some() {
+                    out.push(Command::Count(Metric::Unstored));
+                    self.tell_fresh(true, out);
+                }
+            }
+            Stage::Claiming { .. }
+            | Stage::Executing
+            | Stage::Settling { .. }
+            | Stage::Abandoning
+            | Stage::Gone => {}
+        }
+    }
+
+    /// Without leave in time nothing is sent, and the state hears so.
+    pub(super) fn give_up(&mut self, out: &mut Vec<Command>) {
+        out.push(Command::Count(Metric::StateFailures));
+        self.tell(Answer::problem(&answer::state_unavailable()), out);
+        self.stage = Stage::Abandoning;
+        self.tries = 0;
+        if self.has_nothing_to_say() && !matches!(self.op, Op::Sent { .. }) {
+            self.stage = Stage::Gone;
+        }
+    }
+
+    /// Tells the client its own outcome.
+    pub(super) fn tell_fresh(&mut self, unstored: bool, out: &mut Vec<Command>) {
+        let Stage::Settling { settlement, answer, .. } = &mut self.stage else { return };
+        let Some(Fresh { mut answer, body_is_outcomes }) = answer.take() else { return };
+        if body_is_outcomes && let Settlement::Complete(Outcome::Response(response)) = settlement {
+            // After this the body is needed only if it has still to be stored.
+            answer.body =
+                if unstored { response.body.clone() } else { std::mem::take(&mut response.body) };
+        }
+        self.tell(if unstored { answer.unstored() } else { answer }, out);
+    }
+
+    /// How long to pause after the present number of tries.
+    pub(super) fn pause_us(&self) -> u64 {
+        let doublings = self.tries.min(10);
+        PAUSE_MIN_US.saturating_mul(1 << doublings).min(PAUSE_MAX_US)
+    }
+}

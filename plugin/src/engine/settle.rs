@@ -1,0 +1,103 @@
+//! From the upstream's answer to what the state and the client are told.
+
+use latchkey_core::classify::{Meaning, Origin, meaning, origin};
+use latchkey_core::config::Rule;
+use latchkey_core::operation::FailKind;
+use latchkey_core::record::{OnAmbiguous, Outcome};
+
+use super::execution::{Execution, Fresh, Settlement, Stage};
+use super::{CallAnswer, Command, Metric, route};
+use crate::answer::{self, Answer};
+
+impl Execution {
+    /// The upstream call has ended.
+    pub(super) fn settle(
+        &mut self,
+        rule: &Rule,
+        answer: CallAnswer,
+        answer_by_us: u64,
+        out: &mut Vec<Command>,
+    ) {
+        // The record's policy holds, which may be stricter than the rule's.
+        let on_ambiguous =
+            self.ticket().map_or(rule.terms.on_ambiguous, |ticket| ticket.terms.on_ambiguous);
+        let classified = answer.classified();
+        let origin = match answer {
+            CallAnswer::NotDispatched => Origin::NeverSent,
+            CallAnswer::Ended { .. } => origin(route(rule), &classified),
+        };
+        let meaning = meaning(origin, classified.outcome, on_ambiguous);
+        let (status, headers, body) = match answer {
+            CallAnswer::NotDispatched => (None, Vec::new(), Vec::new()),
+            CallAnswer::Ended { status, headers, body } => (status, headers, body),
+        };
+        let (settlement, fresh) = match (meaning, status) {
+            (Meaning::Final, Some(status)) => completed(status, &headers, body, rule),
+            (Meaning::Final, None) => unknown(None, on_ambiguous),
+            (Meaning::Failed(kind), status) => match (origin, status) {
+                (Origin::Upstream(status), _) => passed_on(kind, status, &headers, body),
+                (Origin::NeverSent, Some(status)) if status != 503 => {
+                    passed_on(kind, status, &headers, body)
+                }
+                (Origin::NeverSent, _) => {
+                    let fresh = own(Answer::problem(&answer::unreachable()));
+                    (Settlement::Fail { kind, status: None }, fresh)
+                }
+                (Origin::Unknown, status) => unknown(status, on_ambiguous),
+            },
+        };
+        if let Settlement::Fail { kind: FailKind::Ambiguous, .. } = settlement {
+            out.push(Command::Count(Metric::Ambiguous));
+        }
+        self.bytes = held(&settlement, &fresh);
+        self.stage = Stage::Settling { settlement, answer: Some(fresh), answer_by_us };
+        self.tries = 0;
+    }
+}
+
+fn completed(
+    status: u16,
+    headers: &[(String, Vec<u8>)],
+    body: Vec<u8>,
+    rule: &Rule,
+) -> (Settlement, Fresh) {
+    let outcome = answer::outcome(status, headers, &body, rule);
+    let body_is_outcomes = matches!(outcome, Outcome::Response(_));
+    let own_body = if body_is_outcomes { Vec::new() } else { body };
+    let answer = Answer::fresh(status, headers, own_body);
+    (Settlement::Complete(outcome), Fresh { answer, body_is_outcomes })
+}
+
+/// A failure whose answer the client gets as it is.
+fn passed_on(
+    kind: FailKind,
+    status: u16,
+    headers: &[(String, Vec<u8>)],
+    body: Vec<u8>,
+) -> (Settlement, Fresh) {
+    let fresh = own(Answer::fresh(status, headers, body));
+    let status = match kind {
+        FailKind::NeverSent => None,
+        FailKind::Retryable | FailKind::Ambiguous => Some(status),
+    };
+    (Settlement::Fail { kind, status }, fresh)
+}
+
+fn unknown(status: Option<u16>, on_ambiguous: OnAmbiguous) -> (Settlement, Fresh) {
+    let reexecute = on_ambiguous == OnAmbiguous::Reexecute;
+    let problem = answer::unknown(status == Some(504), reexecute);
+    let fresh = own(Answer::problem(&problem));
+    (Settlement::Fail { kind: FailKind::Ambiguous, status: None }, fresh)
+}
+
+fn own(answer: Answer) -> Fresh {
+    Fresh { answer, body_is_outcomes: false }
+}
+
+fn held(settlement: &Settlement, fresh: &Fresh) -> u64 {
+    let stored = match settlement {
+        Settlement::Complete(Outcome::Response(response)) => response.body.len(),
+        Settlement::Complete(Outcome::Tombstone { .. }) | Settlement::Fail { .. } => 0,
+    };
+    stored.saturating_add(fresh.answer.body.len()) as u64
+}

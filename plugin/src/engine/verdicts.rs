@@ -1,0 +1,229 @@
+//! What the state's answer to an operation does to its execution.
+
+use latchkey_core::classify::DETAILS_HEADER;
+use latchkey_core::headers::ours;
+use latchkey_core::operation::Reply;
+use latchkey_core::wire::Answer;
+
+use super::execution::{Execution, Need, Op, Request, Stage};
+use super::{Call, Command, Engine, Metric};
+
+impl Engine {
+    /// One operation was answered.
+    pub(super) fn operation_answered(
+        &mut self,
+        id: u64,
+        answer: Answer,
+        now_us: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let Op::Sent { need, at_us } = execution.op else { return };
+        let reply = match answer {
+            Answer::Reply(reply) => reply,
+            Answer::Alone => {
+                let group = self.alone();
+                return self.at_once(id, group);
+            }
+            Answer::Failed(why) => {
+                self.warn(now_us, &format!("the state could not apply an operation: {why}"), out);
+                return self.failed(id, at_us, now_us);
+            }
+            Answer::Unreadable(why) => {
+                execution.unreadable(out);
+                self.warn(now_us, &format!("a record cannot be understood: {why}"), out);
+                return;
+            }
+        };
+        execution.op = Op::Idle;
+        match need {
+            Need::Claim => self.claim_answered(id, reply, at_us, now_us, out),
+            Need::Renew => self.renewal_answered(id, reply, at_us, now_us, out),
+            Need::Settle => self.settlement_answered(id, reply, out),
+            Need::Abandon => match reply {
+                Reply::Void => self.at_once(id, None),
+                Reply::Settled
+                | Reply::Gone
+                | Reply::Fenced(_)
+                | Reply::Claimed(_)
+                | Reply::Refused(_)
+                | Reply::Renewed { .. }
+                | Reply::Operator(_) => execution.stage = Stage::Gone,
+            },
+            Need::Nothing => {}
+        }
+        self.go_on(id, now_us);
+    }
+
+    fn claim_answered(
+        &mut self,
+        id: u64,
+        reply: Reply,
+        sent_us: u64,
+        now_us: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let Some(rule) = self.config.rules.get(execution.rule) else { return };
+        match reply {
+            Reply::Claimed(claimed) => {
+                let metric = if claimed.attempt == 1 {
+                    Metric::FirstExecutions
+                } else {
+                    Metric::Reexecutions
+                };
+                execution.granted(claimed, sent_us);
+                execution.tries = 0;
+                if let Stage::Claiming { .. } = execution.stage {
+                    out.push(Command::Count(metric));
+                    self.send(id, now_us, out);
+                }
+            }
+            Reply::Refused(verdict) | Reply::Fenced(verdict) => match execution.stage {
+                // The client was answered; the verdict says that nothing is ours.
+                Stage::Abandoning => execution.stage = Stage::Gone,
+                Stage::Claiming { .. }
+                | Stage::Executing
+                | Stage::Settling { .. }
+                | Stage::Gone => execution.tell_verdict(verdict, rule, out),
+            },
+            Reply::Void => match execution.stage {
+                Stage::Abandoning if execution.has_nothing_to_say() => {
+                    execution.stage = Stage::Gone;
+                }
+                Stage::Claiming { .. }
+                | Stage::Abandoning
+                | Stage::Executing
+                | Stage::Settling { .. }
+                | Stage::Gone => self.at_once(id, None),
+            },
+            Reply::Renewed { .. } | Reply::Settled | Reply::Gone | Reply::Operator(_) => {
+                self.failed(id, sent_us, now_us);
+            }
+        }
+    }
+
+    fn renewal_answered(
+        &mut self,
+        id: u64,
+        reply: Reply,
+        sent_us: u64,
+        now_us: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let Some(rule) = self.config.rules.get(execution.rule) else { return };
+        match reply {
+            Reply::Renewed { lease_left_us } => {
+                execution.renewed(lease_left_us, sent_us);
+                match execution.stage {
+                    Stage::Claiming { .. } => {
+                        execution.tries = 0;
+                        self.send(id, now_us, out);
+                    }
+                    // The settlement's tries go on counting: it is still not taken.
+                    Stage::Settling { .. } => {}
+                    Stage::Executing | Stage::Abandoning | Stage::Gone => {
+                        execution.tries = 0;
+                    }
+                }
+            }
+            Reply::Fenced(verdict) | Reply::Refused(verdict) => match execution.stage {
+                Stage::Claiming { .. } => {
+                    out.push(Command::Count(Metric::Fenced));
+                    execution.tell_verdict(verdict, rule, out);
+                }
+                Stage::Executing | Stage::Settling { .. } | Stage::Abandoning | Stage::Gone => {
+                    execution.stop_renewing();
+                }
+            },
+            Reply::Void => self.at_once(id, None),
+            Reply::Claimed(_) | Reply::Settled | Reply::Gone | Reply::Operator(_) => {
+                self.failed(id, sent_us, now_us);
+            }
+        }
+    }
+
+    fn settlement_answered(&mut self, id: u64, reply: Reply, out: &mut Vec<Command>) {
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let Some(rule) = self.config.rules.get(execution.rule) else { return };
+        match reply {
+            Reply::Settled | Reply::Gone => {
+                execution.tell_fresh(false, out);
+                execution.stage = Stage::Gone;
+            }
+            Reply::Fenced(verdict) | Reply::Refused(verdict) => {
+                out.push(Command::Count(Metric::Fenced));
+                execution.tell_verdict(verdict, rule, out);
+            }
+            Reply::Void | Reply::Claimed(_) | Reply::Renewed { .. } | Reply::Operator(_) => {
+                self.at_once(id, None);
+            }
+        }
+    }
+
+    /// Sends the request to the upstream, if the lease still holds; it is renewed first if not.
+    fn send(&mut self, id: u64, now_us: u64, out: &mut Vec<Command>) {
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let Some(rule) = self.config.rules.get(execution.rule) else { return };
+        if !execution.may_send(now_us) {
+            return;
+        }
+        let stage = std::mem::replace(&mut execution.stage, Stage::Executing);
+        let Stage::Claiming { request, .. } = stage else {
+            execution.stage = stage;
+            return;
+        };
+        let call = execution.call(request, rule.execute.timeout_ms);
+        self.bytes_held = self.bytes_held.saturating_sub(execution.bytes);
+        execution.bytes = 0;
+        out.push(Command::CallUpstream { execution: id, call });
+    }
+
+    /// An execution that has nothing under way may have something to ask at once.
+    fn go_on(&mut self, id: u64, now_us: u64) {
+        if let Some(execution) = self.executions.get(&id)
+            && execution.op == Op::Idle
+            && execution.needs(now_us) != Need::Nothing
+        {
+            self.at_once(id, None);
+        }
+    }
+}
+
+impl Execution {
+    /// What to send: the client's request with our headers.
+    fn call(&self, request: Request, timeout_ms: u32) -> Call {
+        let Request { cluster, mut headers, body } = request;
+        if let Some(ticket) = self.ticket() {
+            let ours = [
+                (ours::KEY, ticket.candidate.derived_key.clone()),
+                (ours::ATTEMPT, ticket.attempt.to_string()),
+                (ours::FENCE, ticket.fence.0.to_string()),
+            ];
+            headers.extend(ours.map(|(name, value)| (name.to_owned(), value)));
+        }
+        headers.retain(|(name, _)| name != DETAILS_HEADER);
+        Call { cluster, headers, body, timeout_ms }
+    }
+
+    /// The record cannot be understood, and asking again will not help: nothing is executed,
+    /// and an outcome that is there already is told as what it is.
+    fn unreadable(&mut self, out: &mut Vec<Command>) {
+        match self.stage {
+            Stage::Claiming { .. } => self.give_up(out),
+            Stage::Settling { .. } => {
+                out.push(Command::Count(Metric::Unstored));
+                self.tell_fresh(true, out);
+            }
+            Stage::Executing => {
+                self.stop_renewing();
+                self.op = Op::Idle;
+                return;
+            }
+            Stage::Abandoning | Stage::Gone => {}
+        }
+        self.stage = Stage::Gone;
+        self.op = Op::Idle;
+    }
+}
