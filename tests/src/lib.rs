@@ -1,4 +1,12 @@
 //! Proves Latchkey end to end, on real parts: Envoy with the filter, the server, Redis, and a
 //! payments service that counts what it executes.
 
+pub mod chaos;
+pub mod client;
 pub mod payments;
+pub mod ports;
+pub mod processes;
+pub mod scenario;
+pub mod stage;
+pub mod tools;
+pub mod wait;

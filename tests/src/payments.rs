@@ -9,18 +9,21 @@
 //! |---|---|
 //! | `POST /payments` | pays: 201 with `Location`, `ETag` and two cookies |
 //! | `POST /payments/slow?ms=2000` | writes the payment down, and answers that much later |
+//! | `POST /payments/on-approval` | writes the payment down, and answers once it is approved |
 //! | `POST /payments/flaky?status=503&times=1` | the first executions of a key answer this status, then it pays |
 //! | `POST /payments/commit-then-close` | a key's first execution pays, and closes the connection without an answer; later ones pay |
 //! | `POST /payments/document?reference=R` | takes any bytes and answers with their length and SHA-256 |
 //! | `GET /payments/7` | a payment |
 //!
 //! A second listener, for whoever runs the service and for tests, shows the ledger
-//! (`GET /executions?reference=R`) and takes the service down and up again (`POST /down`,
-//! `POST /up`): while it is down, its port refuses connections.
+//! (`GET /executions?reference=R`), approves payments (`POST /approve?reference=R`), and takes the
+//! service down and up again (`POST /down`, `POST /up`): while it is down, its port refuses
+//! connections.
 //!
 //! An execution goes on when its caller leaves, as it does in services that do their work in a
 //! queue or a database: that is what makes unguarded retries dangerous.
 
+mod approvals;
 mod control;
 mod gate;
 mod ledger;
@@ -35,6 +38,7 @@ use tokio::net::TcpListener;
 
 pub use ledger::Execution;
 
+use approvals::Approvals;
 use gate::Gate;
 use ledger::Ledger;
 
@@ -46,6 +50,7 @@ pub async fn serve(listen: SocketAddr, control: SocketAddr, ledger: &Path) -> an
     let ledger = Ledger::open(ledger)
         .with_context(|| format!("cannot open the ledger {}", ledger.display()))?;
     let ledger = Arc::new(ledger);
+    let approvals = Arc::new(Approvals::default());
     let gate = Arc::new(Gate::open());
     let public = TcpListener::bind(listen)
         .await
@@ -54,8 +59,9 @@ pub async fn serve(listen: SocketAddr, control: SocketAddr, ledger: &Path) -> an
         .await
         .with_context(|| format!("cannot listen on {control} for control"))?;
     println!("payments on http://{}, control on http://{}", public.local_addr()?, control);
-    let serving = gate::serve(public, Arc::clone(&gate), service::router(Arc::clone(&ledger)));
-    let controlling = axum::serve(private, control::router(ledger, gate));
+    let service = service::router(Arc::clone(&ledger), Arc::clone(&approvals));
+    let serving = gate::serve(public, Arc::clone(&gate), service);
+    let controlling = axum::serve(private, control::router(ledger, approvals, gate));
     tokio::select! {
         ended = serving => ended.context("the payments listener failed"),
         ended = controlling => ended.context("the control listener failed"),

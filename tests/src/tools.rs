@@ -1,6 +1,7 @@
 //! Where the programs under test are.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
@@ -60,6 +61,19 @@ impl Tools {
 /// When there is none; the error says how to get one.
 pub fn redis_server() -> anyhow::Result<PathBuf> {
     external("LATCHKEY_REDIS_SERVER", &["redis-server", "valkey-server"])
+}
+
+/// A command that knows nothing of our own environment: the server takes its settings from
+/// variables whose names begin like those that tests are told with.
+#[must_use]
+pub fn program(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("LATCHKEY_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn variable(name: &str) -> Option<PathBuf> {

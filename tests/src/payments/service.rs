@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use super::approvals::Approvals;
 use super::gate::HangUp;
 use super::ledger::{Arrival, Ledger};
 
@@ -45,6 +46,7 @@ struct Parameters {
 enum Behaviour {
     Pay,
     Slow(Duration),
+    OnApproval,
     Flaky { status: StatusCode, times: u64 },
     CommitThenClose,
     Document,
@@ -59,21 +61,28 @@ struct Payment {
     reference: String,
 }
 
+/// What executions work with.
+#[derive(Clone)]
+struct Service {
+    ledger: Arc<Ledger>,
+    approvals: Arc<Approvals>,
+}
+
 /// The service.
-pub(super) fn router(ledger: Arc<Ledger>) -> Router {
+pub(super) fn router(ledger: Arc<Ledger>, approvals: Arc<Approvals>) -> Router {
     Router::new()
         .route("/{book}", post(pay))
         .route("/{book}/{behaviour}", get(show).post(behave))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(ledger)
+        .with_state(Service { ledger, approvals })
 }
 
-async fn pay(ledger: State<Arc<Ledger>>, Path(book): Path<String>, request: Request) -> Response {
-    begin(ledger, book, Some(Behaviour::Pay), request).await
+async fn pay(service: State<Service>, Path(book): Path<String>, request: Request) -> Response {
+    begin(service, book, Some(Behaviour::Pay), request).await
 }
 
 async fn behave(
-    ledger: State<Arc<Ledger>>,
+    service: State<Service>,
     Path((book, name)): Path<(String, String)>,
     Query(parameters): Query<Parameters>,
     request: Request,
@@ -83,6 +92,7 @@ async fn behave(
             let ms = parameters.ms.unwrap_or(2000).min(SLOW_MS_MAX);
             Some(Behaviour::Slow(Duration::from_millis(ms)))
         }
+        "on-approval" => Some(Behaviour::OnApproval),
         "flaky" => StatusCode::from_u16(parameters.status.unwrap_or(503))
             .ok()
             .map(|status| Behaviour::Flaky { status, times: parameters.times.unwrap_or(1) }),
@@ -90,15 +100,12 @@ async fn behave(
         "document" => Some(Behaviour::Document),
         _ => None,
     };
-    begin(ledger, book, behaviour, request).await
+    begin(service, book, behaviour, request).await
 }
 
-async fn show(
-    State(ledger): State<Arc<Ledger>>,
-    Path((_, id)): Path<(String, String)>,
-) -> Response {
+async fn show(State(service): State<Service>, Path((_, id)): Path<(String, String)>) -> Response {
     let Ok(id) = id.parse() else { return StatusCode::NOT_FOUND.into_response() };
-    match ledger.find(id) {
+    match service.ledger.find(id) {
         Ok(Some(execution)) if execution.paid => Json(execution).into_response(),
         Ok(_) => StatusCode::NOT_FOUND.into_response(),
         Err(error) => broken(&error),
@@ -108,7 +115,7 @@ async fn show(
 /// Reads the whole request and executes it in a task of its own, which goes on when the caller
 /// leaves.
 async fn begin(
-    State(ledger): State<Arc<Ledger>>,
+    State(service): State<Service>,
     book: String,
     behaviour: Option<Behaviour>,
     request: Request,
@@ -121,7 +128,7 @@ async fn begin(
         Ok(body) => body,
         Err(error) => return refuse(&format!("the body did not arrive: {error}")),
     };
-    let work = execute(ledger, book, behaviour, parts.method, parts.uri, parts.headers, body);
+    let work = execute(service, book, behaviour, parts.method, parts.uri, parts.headers, body);
     match tokio::spawn(work).await {
         Ok(response) => response,
         Err(error) => broken(&error),
@@ -129,7 +136,7 @@ async fn begin(
 }
 
 async fn execute(
-    ledger: Arc<Ledger>,
+    service: Service,
     book: String,
     behaviour: Behaviour,
     method: Method,
@@ -150,19 +157,20 @@ async fn execute(
         headers: lines(&headers),
         body: body.to_vec(),
     };
-    match carry_out(&ledger, &book, behaviour, payment, &arrival).await {
+    match carry_out(&service, &book, behaviour, payment, &arrival).await {
         Ok(response) => response,
         Err(error) => broken(&error),
     }
 }
 
 async fn carry_out(
-    ledger: &Ledger,
+    service: &Service,
     book: &str,
     behaviour: Behaviour,
     payment: Option<Payment>,
     arrival: &Arrival,
 ) -> rusqlite::Result<Response> {
+    let Service { ledger, approvals } = service;
     if let Behaviour::Document = behaviour {
         let id = ledger.write(arrival, true)?;
         return Ok(received(book, id, &arrival.body));
@@ -184,6 +192,11 @@ async fn carry_out(
         Behaviour::Slow(pause) => {
             let id = ledger.write(arrival, true)?;
             tokio::time::sleep(pause).await;
+            Ok(paid(book, id, &payment))
+        }
+        Behaviour::OnApproval => {
+            let id = ledger.write(arrival, true)?;
+            approvals.wait_for(&arrival.reference).await;
             Ok(paid(book, id, &payment))
         }
         Behaviour::Pay
