@@ -9,6 +9,7 @@
 pub mod clock;
 pub mod memory;
 pub mod outage;
+pub mod redis;
 pub mod router;
 pub mod sqlite;
 mod store;

@@ -126,3 +126,10 @@ mod sqlite {
 
     suite_of_lasting!(crate::support::sqlite::SqliteFixture);
 }
+
+mod redis {
+    mod outages;
+    mod setup;
+
+    suite_of_lasting!(crate::support::redis::RedisFixture);
+}

@@ -1,6 +1,7 @@
 //! A store with a clock that the test moves, and short words for what tests do to it.
 
 pub(crate) mod memory;
+pub(crate) mod redis;
 pub(crate) mod sqlite;
 
 use std::sync::Arc;
