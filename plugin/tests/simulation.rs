@@ -14,7 +14,7 @@ use latchkey_core::record::OnAmbiguous;
 use simulation::world::{Faults, World};
 
 fn seeds() -> u64 {
-    std::env::var("LATCHKEY_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200)
+    std::env::var("LATCHKEY_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60)
 }
 
 fn run(faults: Faults, policy: OnAmbiguous) {

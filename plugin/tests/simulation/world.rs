@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use latchkey_core::config::Config;
 use latchkey_core::counter::Counts;
 use latchkey_core::fingerprint::Secret;
+use latchkey_core::identity::Identity;
+use latchkey_core::key::{self, KeySyntax};
 use latchkey_core::record::{ExecutionId, OnAmbiguous, State};
 use latchkey_core::time::StoreTime;
 use latchkey_core::wire::{Message, decode_operation, encode_reply, state_v1 as wire};
@@ -37,8 +39,9 @@ impl Faults {
         Self { network: 20, upstream: 40, outages: true, deaths: true, hang_ups: 20 };
 }
 
-const KEYS: usize = 3;
-const REQUESTS: u64 = 24;
+/// Enough that most requests meet a key whose outcome is still open.
+const KEYS: usize = 12;
+const REQUESTS: u64 = 36;
 /// Requests come in the first minute; then the world heals and is left to settle.
 const REQUESTS_UNTIL_US: u64 = 60_000_000;
 const HEALED_US: u64 = 70_000_000;
@@ -287,8 +290,7 @@ impl World {
                 );
                 self.sent.insert(fence);
                 let time = self.now + self.random.below(20_000);
-                self.schedule
-                    .at(time, Happening::UpstreamGets { gateway, life, execution, call });
+                self.schedule.at(time, Happening::UpstreamGets { gateway, life, execution, call });
             }
             Command::Answer { stream, answer } => {
                 // The shell drops what is told to a stream that is gone.
@@ -363,8 +365,7 @@ impl World {
             let operations = operations.map(|it| decode_operation(it).unwrap()).collect();
             let applied = block_on(self.store.apply(operations)).unwrap();
             let results = applied.results.iter().map(|reply| encode_reply(reply.as_ref().unwrap()));
-            let reply =
-                wire::BatchReply { now_us: applied.now.0, results: results.collect() };
+            let reply = wire::BatchReply { now_us: applied.now.0, results: results.collect() };
             CallAnswer::Ended { status: Some(200), headers: vec![], body: reply.encode_to_vec() }
         } else {
             ended(503, true, "the store is unavailable")
@@ -427,7 +428,10 @@ impl World {
     pub(crate) fn check(&self) {
         let seed = self.seed;
         for (at, gateway) in self.gateways.iter().enumerate() {
-            assert!(gateway.waiting.is_empty(), "seed {seed}: gateway {at} leaves a client hanging");
+            assert!(
+                gateway.waiting.is_empty(),
+                "seed {seed}: gateway {at} leaves a client hanging"
+            );
             assert_eq!(
                 gateway.engine.executions_in_flight(),
                 0,
@@ -445,6 +449,7 @@ impl World {
             ),
         }
         self.check_outcomes(excess);
+        self.check_successes();
         let page = block_on(self.store.in_flight(None, 100)).unwrap();
         for (_, record) in page.records {
             let ran = self.sent.contains(&record.fence.0) || self.died;
@@ -453,6 +458,15 @@ impl World {
                 State::Held { .. } => assert!(ran, "seed {seed}: held but never ran: {record:?}"),
                 State::Retryable { .. } | State::Completed { .. } => {}
             }
+        }
+    }
+
+    /// A success that a client was told is stored in the end, unless it died with its gateway.
+    fn check_successes(&self) {
+        for told in self.told.iter().filter(|told| told.answer.status == 201 && !self.died) {
+            let record = block_on(self.store.get(identity(told.key))).unwrap();
+            let stored = record.is_some_and(|it| matches!(it.state, State::Completed { .. }));
+            assert!(stored, "seed {}: a success was told but never stored", self.seed);
         }
     }
 
@@ -470,6 +484,12 @@ impl World {
             assert!(bodies.len() <= 1, "seed {}: {} outcomes told", self.seed, bodies.len());
         }
     }
+}
+
+fn identity(key: usize) -> Identity {
+    let text = format!("key-{key}");
+    let key = key::parse(&[text.as_bytes()], KeySyntax::Lenient, 255).unwrap().unwrap();
+    Identity::new("test", "acme", &key)
 }
 
 fn is_unstored(answer: &Answer) -> bool {
