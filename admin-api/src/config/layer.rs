@@ -26,7 +26,7 @@ pub struct Layer {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<String>,
 
-    /// Keep records here: `sqlite:<file>`, `redis://<host>:<port>` or `rediss://<host>:<port>`
+    /// Keep records here: `sqlite:<file>`, `redis://<host>:<port>` or `redis+unix:///<socket>`
     /// [default: a SQLite file in the data directory]
     #[arg(long, value_name = "STORE")]
     pub store: Option<String>,

@@ -77,6 +77,7 @@ fn flags_count_before_the_environment_and_that_before_the_file() {
         ("LATCHKEY_LOG", "warn"),
         ("LATCHKEY_LOG_FORMAT", "json"),
     ];
+    let variables = [&variables[..], &[("LATCHKEY_CONFIG", "/nowhere")]].concat();
     let config = config(&["--listen", "127.0.0.1:3"], &variables, file).unwrap();
     assert_eq!(config.listen.port(), 3, "flag before environment");
     assert_eq!(config.logs.filter, "warn", "environment before file");
@@ -144,7 +145,7 @@ fn wrong_values_are_refused_with_the_setting_the_reason_and_the_remedy() {
     listen (from --listen): 0.0.0.0:7070 can be reached from other machines, and there is no token. Set LATCHKEY_TOKEN or token_file, or listen on 127.0.0.1.
     listen (from LATCHKEY_LISTEN): "localhost:7070" is not an IP address and a port. Write for example 127.0.0.1:7070, [::1]:7070, or 127.0.0.1:0 for a free port.
     metrics_listen (from --metrics-listen): "none" is not an IP address and a port, nor `off`. Write for example 127.0.0.1:7070, [::1]:7070, or 127.0.0.1:0 for a free port.
-    store (from /etc/latchkey.toml): it is not a store that there is. Write sqlite:<file>, redis://<host>:<port>, rediss://<host>:<port> for TLS, or redis+unix:///<socket>.
+    store (from /etc/latchkey.toml): it is not a store that there is. Write sqlite:<file>, redis://<host>:<port> or redis+unix:///<socket>.
     store (from --store): the URL holds a password, and others can read this process's flags. Write it to LATCHKEY_STORE or to the configuration file.
     sqlite_synchronous (from LATCHKEY_SQLITE_SYNCHRONOUS): there is no "off". Write full or normal.
     store_wait_s (from --store-wait-s): 3601 is out of range. Write 0 to 3600 seconds.
@@ -201,8 +202,8 @@ fn a_redis_url_prints_without_what_may_be_secret() {
         }
     };
     assert_eq!(
-        prints("rediss://ada:hun@ter2@cache:6380/1?x=y"),
-        "rediss://***@cache:6380/1 Redis(rediss://***@cache:6380/1)"
+        prints("redis://ada:hun@ter2@cache:6380/1?x=y"),
+        "redis://***@cache:6380/1 Redis(redis://***@cache:6380/1)"
     );
     assert_eq!(
         prints("redis+unix:///run/redis.sock?pass=hunter2"),

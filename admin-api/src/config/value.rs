@@ -21,9 +21,8 @@ pub(super) enum StoreAt {
     Redis(RedisUrl),
 }
 
-/// The schemes of Redis and Valkey: plain, TLS, and a socket on the machine.
-const REDIS_SCHEMES: [&str; 6] =
-    ["redis://", "rediss://", "redis+unix://", "valkey://", "valkeys://", "valkey+unix://"];
+/// The schemes of Redis and Valkey: over TCP, and over a socket on the machine.
+const REDIS_SCHEMES: [&str; 4] = ["redis://", "valkey://", "redis+unix://", "valkey+unix://"];
 
 // === impl RedisUrl ===
 
@@ -96,9 +95,7 @@ pub(super) fn store(text: &str) -> Result<StoreAt, Wrong> {
     // Not what was written, since it may hold a password.
     Err((
         "it is not a store that there is".to_owned(),
-        "Write sqlite:<file>, redis://<host>:<port>, rediss://<host>:<port> for TLS, or \
-         redis+unix:///<socket>"
-            .to_owned(),
+        "Write sqlite:<file>, redis://<host>:<port> or redis+unix:///<socket>".to_owned(),
     ))
 }
 

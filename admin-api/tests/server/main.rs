@@ -1,6 +1,7 @@
 //! The `latchkey` binary as a process: what it says, what it refuses, and how it ends.
 
 mod process;
+mod redis;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,6 +14,7 @@ use latchkey_core::time::StoreTime;
 use latchkey_core::wire::state_v1::{BatchReply, BatchRequest};
 use latchkey_core::wire::{self, Message as _, decode_result, encode_operation};
 use process::{Home, answer, batch_head, connect, eventually, get};
+use redis::Redis;
 use rustix::process::Signal;
 
 const TOKEN: &str = "0123456789abcdef";
@@ -175,6 +177,57 @@ fn a_file_that_is_no_store_is_refused() {
         home.fail(&["--store", &store, "--listen", "127.0.0.1:0", "--metrics-listen", "off"], &[]);
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.log.contains("notes.txt cannot be used"), "{}", ended.log);
+}
+
+#[test]
+fn a_redis_that_comes_late_is_waited_for() {
+    let home = Home::new();
+    let mut redis = Redis::absent(&home);
+    let server = home.start(&[], &[("LATCHKEY_STORE", &redis.url())]);
+    eventually("it waits", || server.log().contains("waiting for the store").then_some(()));
+    redis.start();
+    let server = server.serving();
+    assert_eq!(server.get("/readyz").status, 200);
+}
+
+#[test]
+fn while_redis_is_away_batches_are_refused_and_then_served_again() {
+    let home = Home::new();
+    let mut redis = Redis::absent(&home);
+    redis.start();
+    let server = home.serve(&[], &[("LATCHKEY_STORE", &redis.url())]);
+    let claimed = result(&server.batch(&[], &claim(1)));
+    assert!(matches!(claimed, wire::Answer::Reply(Reply::Claimed(_))), "{claimed:?}");
+    redis.stop();
+    let not_ready = eventually("it is not ready", || {
+        Some(server.get("/readyz")).filter(|answer| answer.status == 503)
+    });
+    assert!(not_ready.text().contains("the store is unavailable"), "{not_ready:?}");
+    assert_eq!(server.batch(&[], &claim(1)).status, 503);
+    assert_eq!(server.get("/healthz").status, 200, "restarting it would not help");
+    redis.start();
+    eventually("it is ready", || (server.get("/readyz").status == 200).then_some(()));
+    // This Redis keeps nothing over a restart, so the key is new to it.
+    let claimed = result(&server.batch(&[], &claim(2)));
+    assert!(matches!(claimed, wire::Answer::Reply(Reply::Claimed(_))), "{claimed:?}");
+    let told = server.log().matches("the store does not answer").count();
+    assert_eq!(told, 1, "told once: {}", server.log());
+}
+
+#[test]
+fn a_store_that_does_not_come_is_told_without_its_password() {
+    let home = Home::new();
+    let store = [("LATCHKEY_STORE", "redis://ada:hunter2@127.0.0.1:1/")];
+    let free = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--store-wait-s", "1"];
+    let ended = home.fail(&free, &store);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.log.contains("waiting for the store"), "{}", ended.log);
+    assert!(
+        ended.log.contains("the store at redis://***@127.0.0.1:1/ could not be used for 1 s"),
+        "{}",
+        ended.log
+    );
+    assert!(!ended.log.contains("hunter2"), "{}", ended.log);
 }
 
 #[test]

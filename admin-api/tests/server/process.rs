@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +17,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Where servers of one test live, one after the other.
 pub(crate) struct Home(TempDir);
 
-/// A server that runs.
+/// Where a server is that has not said so.
+const UNKNOWN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+
+/// A server that runs. It ends when it is dropped.
 pub(crate) struct Server {
     child: Child,
     /// Where its state endpoint is.
@@ -71,35 +74,43 @@ impl Home {
 
     /// Starts a server on free ports, and returns once it serves.
     pub(crate) fn serve(&self, flags: &[&str], variables: &[(&str, &str)]) -> Server {
+        self.start(flags, variables).serving()
+    }
+
+    /// Starts a server on free ports.
+    pub(crate) fn start(&self, flags: &[&str], variables: &[(&str, &str)]) -> Server {
         let free = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
         let (mut command, log) = self.command(&[&free[..], flags].concat(), variables);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = |before: &str, after: &str| {
-            let Some(Ok(line)) = lines.next() else {
-                panic!("it did not start: {}", std::fs::read_to_string(&log).unwrap())
-            };
-            let address = line.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-            address.unwrap_or_else(|| panic!("unexpected: {line}")).parse().unwrap()
-        };
-        let state = address("latchkey: state endpoint on http://", "");
-        let metrics = address("latchkey: metrics on http://", "/metrics");
-        Server { child, address: state, metrics, log }
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        Server { child, address: UNKNOWN, metrics: UNKNOWN, log }
     }
 
     /// Starts a server that is expected to end by itself.
     pub(crate) fn fail(&self, flags: &[&str], variables: &[(&str, &str)]) -> Ended {
         let (mut command, log) = self.command(flags, variables);
         let child = command.stdout(Stdio::null()).spawn().unwrap();
-        // Dropped on every way out, so that nothing is left behind where it does serve.
-        let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        Server { child, address: unknown, metrics: unknown, log }.ended()
+        Server { child, address: UNKNOWN, metrics: UNKNOWN, log }.ended()
     }
 }
 
 // === impl Server ===
 
 impl Server {
+    /// Waits until it serves, and learns where.
+    pub(crate) fn serving(mut self) -> Self {
+        let mut lines = BufReader::new(self.child.stdout.take().unwrap()).lines();
+        let mut address = |before: &str, after: &str| {
+            let Some(Ok(line)) = lines.next() else {
+                panic!("it did not start: {}", std::fs::read_to_string(&self.log).unwrap())
+            };
+            let address = line.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            address.unwrap_or_else(|| panic!("unexpected: {line}")).parse().unwrap()
+        };
+        self.address = address("latchkey: state endpoint on http://", "");
+        self.metrics = address("latchkey: metrics on http://", "/metrics");
+        self
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
