@@ -74,6 +74,20 @@ impl Options {
 // === impl Stage ===
 
 impl Stage {
+    /// Runs `proof` on a stage of its own, and panics with the logs when it fails.
+    ///
+    /// # Panics
+    /// Just then.
+    pub async fn prove(options: Options, proof: impl AsyncFnOnce(&mut Self) -> anyhow::Result<()>) {
+        let mut stage = match Self::start(options).await {
+            Ok(stage) => stage,
+            Err(error) => panic!("there is no stage: {error:#}"),
+        };
+        if let Err(error) = proof(&mut stage).await {
+            panic!("{:#}", stage.explain(error));
+        }
+    }
+
     /// Starts everything and waits until it is ready.
     ///
     /// # Errors
@@ -161,8 +175,19 @@ impl Stage {
     /// # Errors
     /// When it does not answer.
     pub async fn executions(&self, reference: &str) -> anyhow::Result<Vec<Execution>> {
-        let path = format!("/executions?reference={reference}");
-        let answer = Request::new(Method::GET, &path).send(self.control).await?;
+        self.read_ledger(&format!("/executions?reference={reference}")).await
+    }
+
+    /// Everything that the payments service executed, in order.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn all_executions(&self) -> anyhow::Result<Vec<Execution>> {
+        self.read_ledger("/executions").await
+    }
+
+    async fn read_ledger(&self, path: &str) -> anyhow::Result<Vec<Execution>> {
+        let answer = Request::new(Method::GET, path).send(self.control).await?;
         serde_json::from_slice(&answer.body).context("the ledger cannot be read")
     }
 

@@ -5,11 +5,8 @@ use latchkey_tests::scenario_steps;
 use latchkey_tests::stage::{Options, Stage, StoreKind};
 
 async fn play(store: StoreKind, step: impl AsyncFnOnce(&mut Act<'_>) -> anyhow::Result<()>) {
-    let mut stage = Stage::start(Options::on(store)).await.unwrap();
-    let played = step(&mut Act::new(&mut stage, &Narrator)).await;
-    if let Err(error) = played {
-        panic!("{:?}", stage.explain(error));
-    }
+    Stage::prove(Options::on(store), async |stage| step(&mut Act::new(stage, &Narrator)).await)
+        .await;
 }
 
 macro_rules! on_sqlite {

@@ -29,12 +29,18 @@ struct Arguments {
 const SIGNAL_EXIT_BASE: u8 = 128;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<ExitCode> {
-    let arguments = Arguments::parse();
+async fn main() -> ExitCode {
+    run(&Arguments::parse()).await.unwrap_or_else(|error| {
+        eprintln!("the demo cannot go on: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut interrupted = Interruption::listen()?;
     // Whichever branch loses is dropped, and with it every process and the folder.
     tokio::select! {
-        shown = show(&arguments) => shown,
+        shown = show(arguments) => shown,
         signal = interrupted.any() => {
             eprintln!("\ninterrupted: everything is stopped and removed");
             Ok(ExitCode::from(SIGNAL_EXIT_BASE + signal))

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Parser;
 
@@ -20,7 +21,13 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let Arguments { listen, control, ledger } = Arguments::parse();
-    latchkey_tests::payments::serve(listen, control, &ledger).await
+    match latchkey_tests::payments::serve(listen, control, &ledger).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("payments: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

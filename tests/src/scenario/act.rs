@@ -113,7 +113,7 @@ impl<'a> Act<'a> {
         self.narrator.sends(what);
         let answer = crate::client::raw::exchange(self.gateway(), bytes).await?;
         let status = crate::client::raw::status(&answer);
-        self.narrator.gets(format_args!("{status:?}"));
+        self.narrator.gets(status.map_or_else(|| "nothing".to_owned(), |it| it.to_string()));
         Ok(status)
     }
 
@@ -135,18 +135,22 @@ impl<'a> Act<'a> {
     ) -> anyhow::Result<Answer> {
         self.narrator.sends(format_args!("{request}  (until its outcome is known)"));
         let gateway = self.gateway();
-        let mut refused = None;
+        let mut earlier = None;
         let answer = until("the outcome is known", async || {
             let answer = request.send(gateway).await?;
-            let done = wanted(&answer);
-            if !done && !allowed(&answer) && refused.is_none() {
-                refused = Some(answer.to_string());
+            if wanted(&answer) || !allowed(&answer) {
+                return Ok(Some(answer));
             }
-            Ok((done || refused.is_some()).then_some(answer))
+            let told = answer.to_string();
+            if earlier.as_ref() != Some(&told) {
+                self.narrator.gets(format_args!("{told}, and again"));
+                earlier = Some(told);
+            }
+            Ok(None)
         })
         .await?;
         self.narrator.gets(&answer);
-        ensure!(refused.is_none(), "a retry was answered {}", refused.unwrap_or_default());
+        ensure!(wanted(&answer), "a retry was answered {answer}: {:?}", answer.body);
         Ok(answer)
     }
 

@@ -58,7 +58,7 @@ fn raw(reference: &str, byte: u8) -> Vec<u8> {
     let body = format!(r#"{{"amount":1200,"currency":"EUR","reference":"{reference}"}}"#);
     let head = format!(
         "POST /payments HTTP/1.1\r\nhost: gateway\r\nx-api-key: acme-demo-key\r\n\
-         connection: close\r\ncontent-length: {}\r\nidempotency-key: a",
+         content-length: {}\r\nidempotency-key: a",
         body.len()
     );
     [head.as_bytes(), &[byte], b"b\r\n\r\n", body.as_bytes()].concat()
