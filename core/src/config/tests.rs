@@ -113,3 +113,40 @@ fn names_are_not_given_twice() {
 fn what_follows_the_configuration_is_an_error() {
     assert!(Config::from_json(format!("{} x", example()).as_bytes()).is_err());
 }
+
+/// The paths of all fields of a configuration, indices left out.
+fn fields(value: &Value, path: &str, out: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                let dot = if path.is_empty() { "" } else { "." };
+                fields(value, &format!("{path}{dot}{name}"), out);
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            for item in items {
+                fields(item, &format!("{path}[]"), out);
+            }
+        }
+        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_documentation_names_every_field_and_its_example_is_valid() {
+    let docs = include_str!("../../../docs/configuration.md");
+    let filter = docs.split_once("## The filter").unwrap().1;
+    let example = filter.split_once("```json\n").unwrap().1.split_once("```").unwrap().0;
+    Config::from_json(example.as_bytes()).unwrap();
+    let raw: raw::Config = serde_json::from_str(example).unwrap();
+    let mut there = std::collections::BTreeSet::new();
+    fields(&serde_json::to_value(raw).unwrap(), "", &mut there);
+    let documented: std::collections::BTreeSet<String> = filter
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(field, _)| field.to_owned())
+        .collect();
+    assert_eq!(documented, there);
+}

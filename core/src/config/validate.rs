@@ -191,7 +191,12 @@ fn execute(path: &dyn Fn(&str) -> String, raw: raw::Execute) -> Checked<Execute>
 
 // === checks ===
 
-fn range<T: PartialOrd + Copy + std::fmt::Display>(path: &str, it: T, min: T, max: T) -> Checked<()> {
+fn range<T: PartialOrd + Copy + std::fmt::Display>(
+    path: &str,
+    it: T,
+    min: T,
+    max: T,
+) -> Checked<()> {
     if it >= min && it <= max {
         return Ok(());
     }

@@ -230,22 +230,23 @@ pub(super) fn decode_subject(subject: Option<wire::Subject>) -> Decoded<Subject>
 /// An outcome as a message.
 #[must_use]
 pub fn encode_outcome(outcome: &Outcome) -> wire::Outcome {
+    outcome_message(outcome.clone())
+}
+
+fn outcome_message(outcome: Outcome) -> wire::Outcome {
     let kind = match outcome {
         Outcome::Response(response) => {
-            let header = |(name, value): &(String, Vec<u8>)| wire::Header {
-                name: name.clone(),
-                value: value.clone(),
-            };
+            let header = |(name, value)| wire::Header { name, value };
             wire::outcome::Kind::Response(wire::Response {
                 status: response.status.into(),
-                headers: response.headers.iter().map(header).collect(),
-                body: response.body.clone(),
+                headers: response.headers.into_iter().map(header).collect(),
+                body: response.body,
             })
         }
         Outcome::Tombstone { status, location } => {
             wire::outcome::Kind::Tombstone(wire::Tombstone {
-                status: (*status).into(),
-                location: location.clone().unwrap_or_default(),
+                status: status.into(),
+                location: location.unwrap_or_default(),
             })
         }
     };
@@ -274,7 +275,7 @@ pub fn decode_outcome(outcome: wire::Outcome) -> Decoded<Outcome> {
 
 /// A reply as a message. Operators' replies are not the endpoint's; they become `Failed`.
 #[must_use]
-pub fn encode_reply(reply: &Reply) -> wire::Result {
+pub fn encode_reply(reply: Reply) -> wire::Result {
     let kind = match reply {
         Reply::Claimed(claimed) => wire::result::Kind::Claimed(wire::Claimed {
             fence: claimed.fence.0,
@@ -286,7 +287,7 @@ pub fn encode_reply(reply: &Reply) -> wire::Result {
         }),
         Reply::Refused(verdict) => wire::result::Kind::Refused(encode_verdict(verdict)),
         Reply::Renewed { lease_left_us } => {
-            wire::result::Kind::Renewed(wire::Renewed { lease_left_us: *lease_left_us })
+            wire::result::Kind::Renewed(wire::Renewed { lease_left_us })
         }
         Reply::Settled => wire::result::Kind::Settled(wire::Settled {}),
         Reply::Fenced(verdict) => wire::result::Kind::Fenced(encode_verdict(verdict)),
@@ -328,18 +329,15 @@ pub fn decode_result(result: wire::Result) -> Decoded<Answer> {
     Ok(Answer::Reply(reply))
 }
 
-fn encode_verdict(verdict: &Verdict) -> wire::Verdict {
-    let status = |status: &Option<u16>| status.map_or(0, u32::from);
+fn encode_verdict(verdict: Verdict) -> wire::Verdict {
+    let status = |status: Option<u16>| status.map_or(0, u32::from);
     let kind = match verdict {
         Verdict::InProgress { age_us, lease_left_us } => {
-            wire::verdict::Kind::InProgress(wire::InProgress {
-                age_us: *age_us,
-                lease_left_us: *lease_left_us,
-            })
+            wire::verdict::Kind::InProgress(wire::InProgress { age_us, lease_left_us })
         }
-        Verdict::Completed(outcome) => wire::verdict::Kind::Completed(encode_outcome(outcome)),
+        Verdict::Completed(outcome) => wire::verdict::Kind::Completed(outcome_message(outcome)),
         Verdict::RetryLater { after_us } => {
-            wire::verdict::Kind::RetryLater(wire::RetryLater { after_us: *after_us })
+            wire::verdict::Kind::RetryLater(wire::RetryLater { after_us })
         }
         Verdict::Exhausted { last_status } => {
             wire::verdict::Kind::Exhausted(wire::Exhausted { last_status: status(last_status) })

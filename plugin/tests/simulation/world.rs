@@ -364,8 +364,9 @@ impl World {
             let operations = request.operations.into_iter();
             let operations = operations.map(|it| decode_operation(it).unwrap()).collect();
             let applied = block_on(self.store.apply(operations)).unwrap();
-            let results = applied.results.iter().map(|reply| encode_reply(reply.as_ref().unwrap()));
-            let reply = wire::BatchReply { now_us: applied.now.0, results: results.collect() };
+            let now_us = applied.now.0;
+            let results = applied.results.into_iter().map(|reply| encode_reply(reply.unwrap()));
+            let reply = wire::BatchReply { now_us, results: results.collect() };
             CallAnswer::Ended { status: Some(200), headers: vec![], body: reply.encode_to_vec() }
         } else {
             ended(503, true, "the store is unavailable")

@@ -103,7 +103,7 @@ impl Pending {
 
 fn encode_result(result: Option<Result<Reply, StoreError>>) -> (ResultKind, ResultMessage) {
     match result {
-        Some(Ok(reply)) => (ResultKind::of(&reply), encode_reply(&reply)),
+        Some(Ok(reply)) => (ResultKind::of(&reply), encode_reply(reply)),
         Some(Err(StoreError::Unreadable(why))) => {
             (ResultKind::Unreadable, message_of(result::Kind::Unreadable(Unreadable { why })))
         }
