@@ -31,6 +31,7 @@
 mod batch;
 pub mod clock;
 mod execution;
+mod metric;
 mod settle;
 mod verdicts;
 
@@ -42,6 +43,8 @@ use latchkey_core::wire::state_v1 as wire;
 
 use crate::answer::{self, Answer};
 use crate::request::Guarded;
+pub use metric::{EXECUTIONS_IN_FLIGHT, Metric};
+
 use batch::Batch;
 use clock::ClockEstimate;
 use execution::{Execution, Need, Op, Stage};
@@ -153,39 +156,6 @@ pub struct Call {
     pub body: Vec<u8>,
     /// In ms.
     pub timeout_ms: u32,
-}
-
-/// What the filter counts. The names are in `shell/metrics.rs` and `docs/metrics.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// A first execution was started.
-    FirstExecutions,
-    /// A further execution of a key was started.
-    Reexecutions,
-    /// A stored outcome was told.
-    Replays,
-    /// A duplicate of a running request was refused.
-    Conflicts,
-    /// A key was used for another request.
-    Mismatches,
-    /// A duplicate of a request whose outcome is unknown was refused.
-    Held,
-    /// A retry was deferred.
-    RetryLater,
-    /// A retry was refused for good.
-    Exhausted,
-    /// A request was refused because the state could not be asked.
-    StateFailures,
-    /// A request was refused because the worker has too much to do.
-    Overloads,
-    /// An answer was told before it could be stored.
-    Unstored,
-    /// An execution ended, and something else was told in place of its outcome.
-    Fenced,
-    /// An execution's outcome is unknown.
-    Ambiguous,
-    /// A call to the state failed.
-    StateCallsFailed,
 }
 
 /// All executions of one worker under one configuration.
