@@ -60,13 +60,7 @@ fn claimed(words: &mut Words) -> Result<Claimed, Malformed> {
             fingerprint: fingerprint(&words.text("fingerprint")?)?,
             derived_key: words.text("derived key")?,
         },
-        terms: Terms {
-            on_ambiguous: on_ambiguous(&words.text("on_ambiguous")?)?,
-            attempts_max: words.small("attempts_max")?,
-            lease_us: words.number("lease")?,
-            ttl_us: words.number("ttl")?,
-            held_ttl_us: words.number("held_ttl")?,
-        },
+        terms: terms(&words.text("terms")?)?,
     })
 }
 
@@ -120,12 +114,23 @@ pub(super) fn fingerprint(text: &str) -> Result<Fingerprint, Malformed> {
     read().ok_or(Malformed("fingerprint"))
 }
 
-pub(super) fn on_ambiguous(letter: &str) -> Result<OnAmbiguous, Malformed> {
-    match letter {
-        "r" => Ok(OnAmbiguous::Reexecute),
-        "h" => Ok(OnAmbiguous::Hold),
-        _ => Err(Malformed("on_ambiguous")),
-    }
+pub(super) fn terms(text: &str) -> Result<Terms, Malformed> {
+    let read = || {
+        let mut words = text.split(' ');
+        let terms = Terms {
+            on_ambiguous: match words.next()? {
+                "r" => OnAmbiguous::Reexecute,
+                "h" => OnAmbiguous::Hold,
+                _ => return None,
+            },
+            attempts_max: words.next()?.parse().ok()?,
+            lease_us: words.next()?.parse().ok()?,
+            ttl_us: words.next()?.parse().ok()?,
+            held_ttl_us: words.next()?.parse().ok()?,
+        };
+        words.next().is_none().then_some(terms)
+    };
+    read().ok_or(Malformed("terms"))
 }
 
 pub(super) fn execution(text: &str) -> Result<ExecutionId, Malformed> {
@@ -181,9 +186,15 @@ impl Words {
         self.value().and_then(text).ok_or(Malformed(name))
     }
 
+    /// A number, which scripts return as one or as the text that it is kept as.
     pub(super) fn number(&mut self, name: &'static str) -> Result<u64, Malformed> {
-        let Some(Value::Int(number)) = self.value() else { return Err(Malformed(name)) };
-        u64::try_from(number).map_err(|_| Malformed(name))
+        let value = self.value().ok_or(Malformed(name))?;
+        let number = if let Value::Int(number) = value {
+            u64::try_from(number).ok()
+        } else {
+            text(value).and_then(|text| text.parse().ok())
+        };
+        number.ok_or(Malformed(name))
     }
 
     fn small(&mut self, name: &'static str) -> Result<u32, Malformed> {

@@ -126,14 +126,12 @@ impl Args {
     }
 
     fn terms(&mut self, terms: &Terms) {
-        self.text(match terms.on_ambiguous {
-            OnAmbiguous::Reexecute => "r",
-            OnAmbiguous::Hold => "h",
-        });
-        self.number(terms.attempts_max);
-        self.number(terms.lease_us);
-        self.number(terms.ttl_us);
-        self.number(terms.held_ttl_us);
+        let Terms { on_ambiguous, attempts_max, lease_us, ttl_us, held_ttl_us } = terms;
+        let on_ambiguous = match on_ambiguous {
+            OnAmbiguous::Reexecute => 'r',
+            OnAmbiguous::Hold => 'h',
+        };
+        self.text(&format!("{on_ambiguous} {attempts_max} {lease_us} {ttl_us} {held_ttl_us}"));
     }
 
     fn subject(&mut self, subject: Subject) {

@@ -7,5 +7,5 @@
 
 read_clock()
 local identities =
-  redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', '(' .. int(now), 'LIMIT', '0', ARGV[2])
+  redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', '(' .. now_text, 'LIMIT', '0', ARGV[2])
 return {now, 'expired', identities}

@@ -9,7 +9,7 @@ local record, why = load()
 if why then return unreadable(why) end
 if not record then return {now, 'operator', 'not_found'} end
 
-if record.fence ~= tonumber(ARGV[2]) or record.revision ~= tonumber(ARGV[3]) then
+if record.fence ~= ARGV[2] or record.revision ~= ARGV[3] then
   return {now, 'operator', 'changed'}
 end
 if record.state == 'p' or record.state == 'h' then return {now, 'operator', 'refused'} end

@@ -1,10 +1,10 @@
 -- One record as it is kept, for the server to read; it also judges whether it has expired.
 --
--- Returns the time, then head, fingerprint, derived_key, past, subject, gateway and outcome,
--- each nil where it is not there; or unreadable. Writes nothing.
+-- Returns the time, then head, terms, created_at, fingerprint, derived_key, past, subject,
+-- gateway and outcome, each nil where it is not there; or unreadable. Writes nothing.
 
 read_clock()
-local got = redis.pcall('HMGET', KEYS[5], 'head', 'fingerprint', 'derived_key', 'past',
-  'subject', 'gateway', 'outcome')
+local got = redis.pcall('HMGET', KEYS[5], 'head', 'terms', 'created_at', 'fingerprint',
+  'derived_key', 'past', 'subject', 'gateway', 'outcome')
 if got.err then return unreadable(got.err) end
-return {now, 'record', got[1], got[2], got[3], got[4], got[5], got[6], got[7]}
+return {now, 'record', unpack(got, 1, 9)}

@@ -10,20 +10,29 @@
 --   3 inflight  sorted set: the identities of unresolved records, all with score 0, so that
 --               they are listed by name
 --   4 expiring  sorted set: the same identities by the end of their retention
---   5 record    hash: head (below), fingerprint, derived_key, past (below), subject, gateway,
---               outcome; the last three are never looked into
+--   5 record    hash: head, terms and past (below), created_at, fingerprint, derived_key,
+--               subject, gateway, outcome; the last three are never looked into
 -- ARGV[1] is the time, which only tests give; where it is empty it is Redis' own.
 --
--- All times are microseconds. Numbers are doubles, exact below 2^53 (the year 2255), and are
--- written with %.0f alone: Lua's own way of writing them loses digits.
+-- What most steps read and write is joined to words in few fields, since each field and each
+-- number costs. A record's numbers therefore stay the texts that they were read as: arithmetic
+-- takes them as they are, comparison needs tonumber, and what comes out of arithmetic goes
+-- through int() before it is put back. All times are microseconds. Numbers are exact below 2^53
+-- (the year 2255); Lua's own way of writing them would lose digits, int() does not.
 --
 -- A reply is {now, what, ...}.
 
--- The version, the state's letter, and the numbers that most steps need, in one field, since
--- each field that is read costs.
-local HEAD = '1 %s %s %.0f %.0f %.0f %.0f %.0f %.0f %s %.0f %.0f %.0f %.0f %s %s %s %s'
-local HEAD_PATTERN = '^1 (%a) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ([rh]) (%d+) (%d+) (%d+)'
-  .. ' (%d+) (%S+) (%S+) (%S+) (%S+)$'
+-- The version, the state's letter, execution, fence, attempt, sent, revision, changed_at, and
+-- three words by state:
+--   p in progress  claimed_at lease_until -
+--   c completed    by (an execution, or "operator") - -
+--   r retryable    last_status (0: none) not_before flags (two digits: unknown, released)
+--   h held         last_status (0: none) lost_lease -
+local HEAD = '^1 ([pcrh]) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%w+) (%S+) (%S+)$'
+
+-- on_ambiguous (r: reexecute, h: hold), attempts_max, lease, ttl, held_ttl. Comes like this
+-- from the server, and goes back like this.
+local TERMS = '^([rh]) (%d+) (%d+) (%d+) (%d+)$'
 
 -- How long a record stays after its retention, in milliseconds, for a sweep to find. Only a
 -- safety net: whether it has expired is judged by what is in it. An unresolved one is counted
@@ -31,7 +40,9 @@ local HEAD_PATTERN = '^1 (%a) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ([rh]) (
 local GRACE_OPEN_MS = 7 * 24 * 3600 * 1000
 local GRACE_COMPLETED_MS = 60 * 1000
 
-local now, resumed_at
+-- The time, as a number and as text.
+local now, now_text
+local resumed_at
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -39,14 +50,15 @@ local function int(n) return string.format('%.0f', n) end
 local function read_clock()
   if ARGV[1] == '' then
     local time = redis.call('TIME')
-    now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    now = time[1] * 1000000 + time[2]
   else
     now = tonumber(ARGV[1])
   end
   local stamps = redis.call('HMGET', KEYS[1], 'stamped_at', 'resumed_at')
   local stamped_at = tonumber(stamps[1] or '0')
-  resumed_at = tonumber(stamps[2] or '0')
+  resumed_at = stamps[2] or '0'
   if now < stamped_at then now = stamped_at end
+  now_text = int(now)
   return stamped_at
 end
 
@@ -55,10 +67,10 @@ end
 local function stamp()
   local stamped_at = read_clock()
   if stamped_at > 0 and now - stamped_at > STAMP_GAP_US then
-    resumed_at = now
-    redis.call('HSET', KEYS[1], 'stamped_at', int(now), 'resumed_at', int(now))
+    resumed_at = now_text
+    redis.call('HSET', KEYS[1], 'stamped_at', now_text, 'resumed_at', now_text)
   elseif now > stamped_at then
-    redis.call('HSET', KEYS[1], 'stamped_at', int(now))
+    redis.call('HSET', KEYS[1], 'stamped_at', now_text)
   end
 end
 
@@ -66,48 +78,43 @@ local function count(counter) redis.call('HINCRBY', KEYS[2], counter, 1) end
 
 local function unreadable(why) return {now, 'unreadable', why} end
 
+-- Gives the record terms. False where they are none.
+local function set_terms(record, terms)
+  record.terms = terms
+  record.on_ambiguous, record.attempts_max, record.lease, record.ttl, record.held_ttl =
+    string.match(terms, TERMS)
+  return record.held_ttl ~= nil
+end
+
 local function expires_at(record)
   if record.state == 'p' then
-    local ttl = record.on_ambiguous == 'h' and record.held_ttl or record.ttl
-    return record.lease_until + ttl
+    return record.lease_until + (record.on_ambiguous == 'h' and record.held_ttl or record.ttl)
   end
   return record.changed_at + (record.state == 'h' and record.held_ttl or record.ttl)
 end
 
--- The four words at the end of the head, by state:
---   p in progress  claimed_at lease_until - -
---   c completed    by (an execution, or "operator") - - -
---   r retryable    last_status (0: none) not_before unknown released
---   h held         last_status (0: none) lost_lease - -
-local function parse(head)
-  local state, execution, fence, attempt, sent, revision, created_at, changed_at, on_ambiguous,
-    attempts_max, lease, ttl, held_ttl, a, b, c, d = string.match(head, HEAD_PATTERN)
+local function parse(head, terms)
+  local record = {}
+  local a, b, c
+  record.state, record.execution, record.fence, record.attempt, record.sent, record.revision,
+    record.changed_at, a, b, c = string.match(head, HEAD)
+  local state = record.state
   if not state then return nil, 'its head is of another version, or corrupt' end
-  local record = {
-    state = state, execution = execution, fence = tonumber(fence), attempt = tonumber(attempt),
-    sent = tonumber(sent), revision = tonumber(revision), created_at = tonumber(created_at),
-    changed_at = tonumber(changed_at), on_ambiguous = on_ambiguous,
-    attempts_max = tonumber(attempts_max), lease = tonumber(lease), ttl = tonumber(ttl),
-    held_ttl = tonumber(held_ttl), open = true,
-  }
+  if not set_terms(record, terms) then return nil, 'its terms are corrupt' end
+  record.open = state ~= 'c'
   if state == 'p' then
-    record.claimed_at, record.lease_until = tonumber(a), tonumber(b)
-    if not record.claimed_at or not record.lease_until or record.lease_until == 0 then
+    record.claimed_at, record.lease_until = a, b
+    if not tonumber(a) or (tonumber(b) or 0) == 0 then
       return nil, 'it is in progress without a lease'
     end
   elseif state == 'c' then
-    record.by, record.open = a, false
+    record.by = a
   elseif state == 'r' then
-    record.last_status, record.not_before = tonumber(a), tonumber(b)
-    record.unknown, record.released = c == '1', d == '1'
-    if not record.last_status or not record.not_before then
-      return nil, 'it is retryable from no time on'
-    end
-  elseif state == 'h' then
-    record.last_status, record.lost_lease = tonumber(a), b == '1'
-    if not record.last_status then return nil, 'it is held for no reason' end
+    record.last_status, record.not_before = a, b
+    record.unknown, record.released = string.sub(c, 1, 1) == '1', string.sub(c, 2, 2) == '1'
+    if not tonumber(b) then return nil, 'it is retryable from no time on' end
   else
-    return nil, 'its state is unknown'
+    record.last_status, record.lost_lease = a, b == '1'
   end
   return record
 end
@@ -128,44 +135,39 @@ end
 
 -- The record, nil where it is absent or has just expired; or nil and why it is unreadable.
 local function load()
-  local got = redis.pcall('HMGET', KEYS[5], 'head', 'fingerprint', 'derived_key', 'past')
+  local got = redis.pcall('HMGET', KEYS[5], 'head', 'terms', 'fingerprint', 'derived_key', 'past')
   if got.err then return nil, got.err end
-  if not got[1] and not got[2] then return nil end
-  if not got[1] or not got[2] or not got[3] then return nil, 'it is not whole' end
-  local record, why = parse(got[1])
+  if not got[1] and not got[3] then return nil end
+  if not (got[1] and got[2] and got[3] and got[4]) then return nil, 'it is not whole' end
+  local record, why = parse(got[1], got[2])
   if not record then return nil, why end
   if now > expires_at(record) then
     expire(record)
     return nil
   end
-  record.fingerprint, record.derived_key, record.past = got[2], got[3], got[4] or ''
+  record.fingerprint, record.derived_key, record.past = got[3], got[4], got[5] or ''
   return record
 end
 
 -- Writes the record, and further fields of it, and brings the indexes up to date.
 local function save(record, ...)
-  local a, b, c, d = '-', '-', '-', '-'
-  local state = record.state
+  local state, tail = record.state
   if state == 'p' then
-    a, b = int(record.claimed_at), int(record.lease_until)
+    tail = record.claimed_at .. ' ' .. record.lease_until .. ' -'
   elseif state == 'c' then
-    a = record.by
+    tail = record.by .. ' - -'
   elseif state == 'r' then
-    a, b = int(record.last_status), int(record.not_before)
-    c, d = record.unknown and '1' or '0', record.released and '1' or '0'
+    tail = record.last_status .. ' ' .. record.not_before .. (record.unknown and ' 1' or ' 0')
+      .. (record.released and '1' or '0')
   else
-    a, b = int(record.last_status), record.lost_lease and '1' or '0'
+    tail = record.last_status .. (record.lost_lease and ' 1 -' or ' 0 -')
   end
-  local head = string.format(HEAD, state, record.execution, record.fence, record.attempt,
-    record.sent, record.revision, record.created_at, record.changed_at, record.on_ambiguous,
-    record.attempts_max, record.lease, record.ttl, record.held_ttl, a, b, c, d)
-  if record.past_changed then
-    redis.call('HSET', KEYS[5], 'head', head, 'past', record.past, ...)
-  else
-    redis.call('HSET', KEYS[5], 'head', head, ...)
-  end
-  local expires, grace = expires_at(record), GRACE_COMPLETED_MS
+  redis.call('HSET', KEYS[5], 'head', '1 ' .. state .. ' ' .. record.execution .. ' '
+    .. record.fence .. ' ' .. record.attempt .. ' ' .. record.sent .. ' ' .. record.revision .. ' '
+    .. record.changed_at .. ' ' .. tail, ...)
+  if record.past_changed then redis.call('HSET', KEYS[5], 'past', record.past) end
   local identity = string.sub(KEYS[5], -64)
+  local expires, grace = expires_at(record), GRACE_COMPLETED_MS
   if state ~= 'c' then
     grace = GRACE_OPEN_MS
     if not record.open then redis.call('ZADD', KEYS[3], '0', identity) end
@@ -174,70 +176,22 @@ local function save(record, ...)
     redis.call('ZREM', KEYS[3], identity)
     redis.call('ZREM', KEYS[4], identity)
   end
-  local left = math.max(expires - now, 0)
-  redis.call('PEXPIRE', KEYS[5], int(math.ceil(left / 1000) + grace))
+  redis.call('PEXPIRE', KEYS[5], int(math.ceil(math.max(expires - now, 0) / 1000) + grace))
 end
 
 -- Enters a state: every transition but a renewal goes through here.
 local function enter(record, state)
   record.state = state
-  record.revision = record.revision + 1
-  record.changed_at = now
+  record.revision = int(record.revision + 1)
+  record.changed_at = now_text
 end
+
+-- Begins a lease, as long as the record's terms say.
+local function begin_lease(record) record.lease_until = int(now + record.lease) end
 
 local function lease_left(record)
   if record.state ~= 'p' then return 0 end
   return math.max(record.lease_until - now, resumed_at + record.lease - now, 0)
-end
-
-local function owns(record, execution, fence)
-  return record.execution == execution and (fence == '' or tonumber(fence) == record.fence)
-end
-
--- Past executions, oldest first, each as "execution:fence:suspected;".
-
-local function is_past(record, execution)
-  return string.find(record.past, execution, 1, true) ~= nil
-end
-
-local function push(record, execution, fence, suspected)
-  local _, length = string.gsub(record.past, ';', ';')
-  if length >= HISTORY_MAX then
-    record.past = string.sub(record.past, string.find(record.past, ';', 1, true) + 1)
-  end
-  record.past = record.past .. execution .. ':' .. int(fence) .. ':' .. suspected .. ';'
-  record.past_changed = true
-end
-
-local function remember(record)
-  if not is_past(record, record.execution) then
-    push(record, record.execution, record.fence, '0')
-  end
-end
-
--- Counts an execution as a suspected duplicate. True the first time.
-local function suspect(record, execution, fence)
-  local at = string.find(record.past, execution, 1, true)
-  if at then
-    local _, flag = string.find(record.past, '^%x+:%d+:', at)
-    if string.sub(record.past, flag + 1, flag + 1) == '1' then return false end
-    record.past = string.sub(record.past, 1, flag) .. '1' .. string.sub(record.past, flag + 2)
-    record.past_changed = true
-  else
-    push(record, execution, fence, '1')
-  end
-  count('suspected_duplicates')
-  return true
-end
-
--- Replies.
-
-local function claimed(record)
-  return {
-    now, 'claimed', record.fence, record.attempt, record.sent, lease_left(record),
-    record.fingerprint, record.derived_key, record.on_ambiguous, record.attempts_max,
-    record.lease, record.ttl, record.held_ttl,
-  }
 end
 
 -- The verdict that anybody but the owner gets, as part of a reply that is `what`.
@@ -253,10 +207,4 @@ local function tell(what, record)
     return {now, what, 'retry_later', math.max(record.not_before - now, 0)}
   end
   return {now, what, 'held', record.last_status}
-end
-
--- What an execution is told that does not count any more: the outcome of its own request only.
-local function fenced(record, fingerprint)
-  if fingerprint ~= record.fingerprint then return {now, 'fenced', 'mismatch'} end
-  return tell('fenced', record)
 end

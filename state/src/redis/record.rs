@@ -2,7 +2,7 @@
 
 use latchkey_core::fingerprint::Candidate;
 use latchkey_core::record::{
-    CompletedBy, Fence, History, OnAmbiguous, Past, Record, State, Subject, Terms,
+    CompletedBy, ExecutionId, Fence, History, Past, Record, State, Subject,
 };
 use latchkey_core::time::StoreTime;
 use latchkey_core::wire::{Message, state_v1};
@@ -15,48 +15,43 @@ const VERSION: &str = "1";
 /// The head, in order.
 struct Head<'h> {
     state: &'h str,
-    execution: &'h str,
-    numbers: [u64; 6],
-    on_ambiguous: OnAmbiguous,
-    limits: [u64; 4],
-    tail: [&'h str; 4],
+    execution: ExecutionId,
+    fence: u64,
+    attempt: u32,
+    sent: u32,
+    revision: u64,
+    changed_at: u64,
+    tail: [&'h str; 3],
 }
 
 /// Reads a record, `None` where there is none.
 pub(super) fn read(words: &mut Words) -> Result<Option<Record>, Malformed> {
-    let head = words.value().map(|value| decode::text(value).ok_or(Malformed("head")));
-    let fingerprint =
-        words.value().map(|value| decode::text(value).ok_or(Malformed("fingerprint")));
+    let mut optional = || words.value().and_then(decode::text);
+    let (head, terms, created_at, fingerprint) = (optional(), optional(), optional(), optional());
     if head.is_none() && fingerprint.is_none() {
         return Ok(None);
     }
-    let head = head.ok_or(Malformed("head"))??;
-    let fingerprint = decode::fingerprint(&fingerprint.ok_or(Malformed("fingerprint"))??)?;
-    let derived_key = words.text("derived key")?;
+    let head = head.ok_or(Malformed("head"))?;
+    let head = Head::parse(&head).ok_or(Malformed("head"))?;
+    let terms = decode::terms(&terms.ok_or(Malformed("terms"))?)?;
+    let created_at = number(&created_at.ok_or(Malformed("created_at"))?)?;
+    let fingerprint = decode::fingerprint(&fingerprint.ok_or(Malformed("fingerprint"))?)?;
+    let derived_key = words.text("derived_key")?;
     let past = words.value().and_then(decode::text).unwrap_or_default();
     let subject = subject(&words.bytes("subject")?)?;
     let gateway = words.value().and_then(decode::text);
     let outcome = words.value().and_then(decode::bytes);
-    let head = Head::parse(&head).ok_or(Malformed("head"))?;
-    let [fence, attempt, sent, revision, created_at, changed_at] = head.numbers;
-    let [attempts_max, lease_us, ttl_us, held_ttl_us] = head.limits;
     Ok(Some(Record {
         subject,
         candidate: Candidate { fingerprint, derived_key },
-        terms: Terms {
-            on_ambiguous: head.on_ambiguous,
-            attempts_max: small(attempts_max)?,
-            lease_us,
-            ttl_us,
-            held_ttl_us,
-        },
-        execution: decode::execution(head.execution)?,
-        fence: Fence(fence),
-        attempt: small(attempt)?,
-        sent: small(sent)?,
-        revision,
+        terms,
+        execution: head.execution,
+        fence: Fence(head.fence),
+        attempt: head.attempt,
+        sent: head.sent,
+        revision: head.revision,
         created_at: StoreTime(created_at),
-        changed_at: StoreTime(changed_at),
+        changed_at: StoreTime(head.changed_at),
         history: history(&past)?,
         state: head.state(gateway, outcome.as_deref())?,
     }))
@@ -82,10 +77,6 @@ fn history(text: &str) -> Result<History, Malformed> {
     Ok(History::restore(entries?))
 }
 
-fn small(number: u64) -> Result<u32, Malformed> {
-    u32::try_from(number).map_err(|_| Malformed("head"))
-}
-
 fn number(word: &str) -> Result<u64, Malformed> {
     word.parse().map_err(|_| Malformed("head"))
 }
@@ -108,17 +99,19 @@ impl<'h> Head<'h> {
         }
         let parsed = Self {
             state: words.next()?,
-            execution: words.next()?,
-            numbers: numbers(&mut words)?,
-            on_ambiguous: decode::on_ambiguous(words.next()?).ok()?,
-            limits: numbers(&mut words)?,
-            tail: [words.next()?, words.next()?, words.next()?, words.next()?],
+            execution: decode::execution(words.next()?).ok()?,
+            fence: words.next()?.parse().ok()?,
+            attempt: words.next()?.parse().ok()?,
+            sent: words.next()?.parse().ok()?,
+            revision: words.next()?.parse().ok()?,
+            changed_at: words.next()?.parse().ok()?,
+            tail: [words.next()?, words.next()?, words.next()?],
         };
         words.next().is_none().then_some(parsed)
     }
 
     fn state(&self, gateway: Option<String>, outcome: Option<&[u8]>) -> Result<State, Malformed> {
-        let [a, b, c, d] = self.tail;
+        let [a, b, c] = self.tail;
         Ok(match self.state {
             "p" => State::InProgress {
                 claimed_at: StoreTime(number(a)?),
@@ -135,22 +128,17 @@ impl<'h> Head<'h> {
                     execution => CompletedBy::Execution(decode::execution(execution)?),
                 },
             },
-            "r" => State::Retryable {
-                last_status: decode::status(number(a)?)?,
-                not_before: StoreTime(number(b)?),
-                unknown: flag(c)?,
-                released: flag(d)?,
-            },
+            "r" => {
+                let (unknown, released) = c.split_at_checked(1).ok_or(Malformed("head"))?;
+                State::Retryable {
+                    last_status: decode::status(number(a)?)?,
+                    not_before: StoreTime(number(b)?),
+                    unknown: flag(unknown)?,
+                    released: flag(released)?,
+                }
+            }
             "h" => State::Held { last_status: decode::status(number(a)?)?, lost_lease: flag(b)? },
             _ => return Err(Malformed("state")),
         })
     }
-}
-
-fn numbers<'h, const N: usize>(words: &mut impl Iterator<Item = &'h str>) -> Option<[u64; N]> {
-    let mut numbers = [0; N];
-    for slot in &mut numbers {
-        *slot = words.next()?.parse().ok()?;
-    }
-    Some(numbers)
 }

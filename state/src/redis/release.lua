@@ -11,7 +11,7 @@ if not record then return {now, 'operator', 'not_found'} end
 local state = record.state
 if state == 'c' then return {now, 'operator', 'already_completed'} end
 if state == 'r' and record.released then return {now, 'operator', 'already_released'} end
-if record.fence ~= tonumber(ARGV[2]) or record.revision ~= tonumber(ARGV[3]) then
+if record.fence ~= ARGV[2] or record.revision ~= ARGV[3] then
   return {now, 'operator', 'changed'}
 end
 if state == 'p' and ARGV[4] ~= '1' and lease_left(record) > 0 then
@@ -19,11 +19,11 @@ if state == 'p' and ARGV[4] ~= '1' and lease_left(record) > 0 then
 end
 
 if state == 'p' then
-  record.last_status, record.unknown = 0, true
+  record.last_status, record.unknown = '0', true
 elseif state == 'h' then
   record.unknown = true
 end
-record.sent, record.not_before, record.released = 0, 0, true
+record.sent, record.not_before, record.released = '0', '0', true
 enter(record, 'r')
 save(record)
 return {now, 'operator', 'released'}

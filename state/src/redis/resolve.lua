@@ -9,7 +9,7 @@ if why then return unreadable(why) end
 if not record then return {now, 'operator', 'not_found'} end
 
 if record.state == 'c' then return {now, 'operator', 'already_completed'} end
-if record.fence ~= tonumber(ARGV[2]) or record.revision ~= tonumber(ARGV[3]) then
+if record.fence ~= ARGV[2] or record.revision ~= ARGV[3] then
   return {now, 'operator', 'changed'}
 end
 if record.state == 'p' and ARGV[4] ~= '1' and lease_left(record) > 0 then

@@ -44,10 +44,14 @@ impl Script {
 
     const fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::Claim => &[include_str!("claim.lua")],
-            Self::Renew => &[include_str!("restore.lua"), include_str!("renew.lua")],
-            Self::Complete => &[include_str!("restore.lua"), include_str!("complete.lua")],
-            Self::Fail => &[include_str!("fail.lua")],
+            Self::Claim => &[include_str!("history.lua"), include_str!("claim.lua")],
+            Self::Renew => &[include_str!("settle.lua"), include_str!("renew.lua")],
+            Self::Complete => &[
+                include_str!("history.lua"),
+                include_str!("settle.lua"),
+                include_str!("complete.lua"),
+            ],
+            Self::Fail => &[include_str!("settle.lua"), include_str!("fail.lua")],
             Self::Release => &[include_str!("release.lua")],
             Self::Resolve => &[include_str!("resolve.lua")],
             Self::Forget => &[include_str!("forget.lua")],

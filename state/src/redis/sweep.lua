@@ -10,8 +10,8 @@ local identity = string.sub(KEYS[5], -64)
 local expires = redis.call('ZSCORE', KEYS[4], identity)
 if not expires or tonumber(expires) >= now then return {now, 'swept', 0} end
 
-local got = redis.pcall('HMGET', KEYS[5], 'head')
-local record = got[1] and parse(got[1])
+local got = redis.pcall('HMGET', KEYS[5], 'head', 'terms')
+local record = got[1] and got[2] and parse(got[1], got[2])
 if record and now <= expires_at(record) then
   -- The index is of an earlier life of the record: it is mended, and the record stays.
   if record.open then

@@ -204,6 +204,24 @@ pub(crate) async fn terms_only_become_stricter<F: Fixture>() {
     assert_eq!(world.claim_as(1, Claim { terms: lax, ..claim(3) }).await, held);
 }
 
+pub(crate) async fn stricter_terms_hold_what_was_left_to_be_executed_again<F: Fixture>() {
+    let world = World::<F>::start().await;
+    for key in 1..=2 {
+        let ticket = world.win(key, 1).await;
+        let mut failed = fail(&ticket, FailKind::Ambiguous);
+        failed.retry_after_us = SECOND_US;
+        world.filter(key, FilterEvent::Fail(failed)).await;
+    }
+    let held = Reply::Refused(Verdict::Held { last_status: Some(503) });
+    assert_eq!(world.claim_as(1, claim_under(2, OnAmbiguous::Hold)).await, held);
+    let record = world.record(1).await.unwrap();
+    assert_eq!(record.state, State::Held { last_status: Some(503), lost_lease: false });
+    assert_eq!(world.counts().await.holds, 1);
+
+    world.operate(2, OperatorEvent::Release { force: false }).await;
+    world.win_as(2, claim_under(2, OnAmbiguous::Hold)).await;
+}
+
 pub(crate) async fn a_long_history_forgets_its_oldest<F: Fixture>() {
     let world = World::<F>::start().await;
     let last = u8::try_from(HISTORY_MAX).unwrap() + 4;

@@ -44,6 +44,7 @@ macro_rules! suite_of_all {
                 another_request_is_a_mismatch_in_every_state,
                 any_known_secret_matches_and_the_first_stays,
                 terms_only_become_stricter,
+                stricter_terms_hold_what_was_left_to_be_executed_again,
                 a_long_history_forgets_its_oldest,
                 what_comes_too_late_does_nothing,
             }

@@ -76,6 +76,7 @@ pub(crate) async fn a_renewal_restores_a_lost_record<F: Fixture>() {
     let record = world.record(1).await.unwrap();
     assert_eq!((record.fence, record.attempt, record.sent), (ticket.fence, 4, 3));
     assert_eq!((&record.subject, &record.candidate), (&subject(), &ticket.candidate));
+    assert_eq!(record.revision, world.now().0, "above any that an operator has seen");
     assert_eq!(world.claim(1, 1).await, Reply::Refused(in_progress(0, LEASE_US)));
     assert_eq!(world.counts().await.restored, 1);
     assert_eq!(world.listed(10).await.len(), 1);

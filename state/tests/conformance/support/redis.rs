@@ -94,7 +94,7 @@ impl Lasting for RedisFixture {
             Damage::NoLease => {
                 let mut words: Vec<_> = head.split(' ').collect();
                 assert_eq!(words[1], "p", "in progress");
-                let lease_until = words.len() - 3;
+                let lease_until = words.len() - 2;
                 words[lease_until] = "0";
                 words.join(" ")
             }
