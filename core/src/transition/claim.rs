@@ -26,10 +26,17 @@ fn decide(record: Record, claim: Claim, env: &Env) -> Step {
         State::InProgress { .. } if own && once => repeated(record, env),
         State::InProgress { .. } if lease_left_us(&record, env) > 0 => refused(record, env),
         State::InProgress { .. } if past => spent(record),
-        State::InProgress { .. } if record.holds_on_ambiguous() => hold_lost(record, env),
+        State::InProgress { .. } if record.holds_on_ambiguous() => hold(record, None, true, env),
         State::InProgress { .. } => take_over(record, claim, env),
         State::Completed { .. } => refused(record, env),
         State::Retryable { .. } | State::Held { .. } if (own && once) || past => spent(record),
+        State::Retryable { last_status, unknown: true, released: false, .. }
+            if record.holds_on_ambiguous() =>
+        {
+            // It was left to be executed again under terms that this claim has made stricter.
+            let last_status = *last_status;
+            hold(record, last_status, false, env)
+        }
         State::Retryable { not_before, .. } if *not_before > env.now => refused(record, env),
         State::Retryable { last_status, unknown, .. } => {
             let (last_status, unknown) = (*last_status, *unknown);
@@ -72,9 +79,9 @@ fn repeated(mut record: Record, env: &Env) -> Step {
     Step { record: Some(record), changed: lost, reply, counts: Counts::default() }
 }
 
-/// A lease was lost, and the terms say not to guess.
-fn hold_lost(mut record: Record, env: &Env) -> Step {
-    record.enter(State::Held { last_status: None, lost_lease: true }, env);
+/// The outcome is unknown, and the terms say not to guess.
+fn hold(mut record: Record, last_status: Option<u16>, lost_lease: bool, env: &Env) -> Step {
+    record.enter(State::Held { last_status, lost_lease }, env);
     let reply = Reply::Refused(verdict(&record, env));
     Step::changed(Some(record), reply).counting(Counter::Holds)
 }

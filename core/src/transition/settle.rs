@@ -132,7 +132,8 @@ fn fenced(record: Record, fingerprint: Option<&Fingerprint>, counts: Counts, env
     Step { record: Some(record), changed: false, reply: Reply::Fenced(verdict), counts }
 }
 
-/// A record made anew from what its execution knows.
+/// A record made anew from what its execution knows. Its revision is the clock's, above any
+/// that was counted: an operator who looked before the record was lost is out of date.
 fn restored(ticket: Ticket, state: State, env: &Env) -> Record {
     Record {
         subject: ticket.subject,
@@ -142,7 +143,7 @@ fn restored(ticket: Ticket, state: State, env: &Env) -> Record {
         fence: ticket.fence,
         attempt: ticket.attempt,
         sent: ticket.sent,
-        revision: 1,
+        revision: env.now.0,
         created_at: env.now,
         changed_at: env.now,
         history: History::default(),

@@ -3,9 +3,12 @@
 
 mod claim_table;
 mod fixture;
+mod model;
 mod operator_table;
+mod properties;
 mod retention;
 mod rules;
 mod sender;
 mod settle_table;
+mod suspicion;
 mod traces;

@@ -85,3 +85,14 @@ fn a_restored_record_goes_on_where_its_execution_was() {
     assert_eq!((third.attempt, third.sent), (3, 3));
     let State::InProgress { .. } = store.the_record().state else { panic!("{store:?}") };
 }
+
+#[test]
+fn an_operator_who_looked_before_the_record_was_lost_is_out_of_date() {
+    let (mut store, first) = live(REEXECUTE);
+    let seen = store.seen();
+    store.lose();
+    store.complete(&first);
+    assert_eq!(store.seen().fence, seen.fence);
+    assert_eq!(store.operator(seen, OperatorEvent::Forget), OperatorReply::Changed);
+    assert_eq!(store.state(), "completed");
+}

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use crate::fingerprint::Candidate;
 use crate::operation::{
-    Claim, Event, FailKind, FilterEvent, OperatorEvent, OperatorReply, Reply, Verdict,
+    Claim, Event, Fail, FailKind, FilterEvent, OperatorEvent, OperatorReply, Reply, Verdict,
 };
 use crate::record::{Fence, HISTORY_MAX, OnAmbiguous};
 use crate::transition::verdict;
@@ -244,6 +244,27 @@ fn a_claim_that_brings_hold_holds_a_lease_that_was_lost_under_reexecute() {
 }
 
 #[test]
+fn a_claim_that_brings_hold_holds_an_unknown_outcome_that_was_left_to_be_repeated() {
+    let (mut store, first) = live(REEXECUTE);
+    let fail =
+        Fail { status: Some(504), retry_after_us: SECOND, ..failure(&first, FailKind::Ambiguous) };
+    store.filter(FilterEvent::Fail(fail));
+    let held = Reply::Refused(Verdict::Held { last_status: Some(504) });
+    assert_eq!(store.claim(claim(2, HOLD)), held);
+    assert_eq!(store.claim(claim(3, REEXECUTE)), held);
+    assert_eq!(store.counts.holds, 1);
+    assert_eq!(store.complete(&first), Reply::Settled, "its outcome is still welcome");
+}
+
+#[test]
+fn a_claim_that_brings_hold_does_not_ask_a_person_twice() {
+    let (mut store, first) = live(REEXECUTE);
+    store.fail(&first, FailKind::Ambiguous);
+    store.release(false);
+    assert_eq!(granted(store.claim(claim(2, HOLD))).attempt, 2);
+}
+
+#[test]
 fn terms_of_what_is_completed_stay_as_they_are() {
     let (mut store, _) = completed();
     store.claim(claim(2, HOLD));
@@ -294,47 +315,6 @@ fn an_outage_does_not_shorten_a_lease() {
     store.renew(&first);
     let left = store.the_record().lease_until(store.env.resumed_at);
     assert_eq!(left, Some(store.env.now.plus(LEASE)));
-}
-
-// --- a suspected duplicate is counted once ---
-
-#[test]
-fn an_execution_is_suspected_once_however_often_it_shows() {
-    let (mut store, first) = lost(REEXECUTE);
-    let second = store.claimed(2, REEXECUTE);
-    assert_eq!(store.counts.suspected_duplicates, 1, "taken over");
-    store.complete(&first);
-    store.complete(&first);
-    store.complete(&second);
-    store.complete(&first);
-    assert_eq!(store.counts.suspected_duplicates, 1);
-    assert!(!store.changed, "a repeat has nothing left to write");
-}
-
-#[test]
-fn a_repeated_success_of_who_was_not_suspected_is_counted_once() {
-    let (mut store, first) = retryable(REEXECUTE);
-    store.claimed(2, REEXECUTE);
-    assert_eq!(store.counts.suspected_duplicates, 0);
-    store.complete(&first);
-    assert!(store.changed, "the suspicion is written");
-    assert_eq!(store.counts.suspected_duplicates, 1);
-    store.complete(&first);
-    assert!(!store.changed);
-    assert_eq!(store.counts.suspected_duplicates, 1);
-}
-
-#[test]
-fn each_suspected_execution_is_counted() {
-    let (mut store, first) = lost(REEXECUTE);
-    let second = store.claimed(2, REEXECUTE);
-    store.pass(LEASE);
-    let third = store.claimed(3, REEXECUTE);
-    assert_eq!((store.counts.suspected_duplicates, store.counts.take_overs), (2, 2));
-    for ticket in [&third, &second, &first] {
-        store.complete(ticket);
-    }
-    assert_eq!(store.counts.suspected_duplicates, 2);
 }
 
 // --- Fenced carries the present verdict ---
