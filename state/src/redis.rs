@@ -1,4 +1,4 @@
-//! Records in Redis or Valkey: the store for fleets.
+//! Records in Redis (6.2 or later) or Valkey: the store for fleets.
 //!
 //! Redis' atomic step is a script, so the rules of the core stand here a second time, in one
 //! Lua file for each operation; the conformance suite holds them to the model. A batch is one
@@ -167,8 +167,8 @@ fn report(identity: &Identity, why: String) -> StoreError {
 
 /// A run of `script` on what `shard`'s records share.
 fn on_shard(script: Script, shard: &Shard, args: Args) -> Call {
-    let Shard { clock, counts, inflight, expiring, .. } = shard;
-    let keys = [clock, counts, inflight, expiring].into_iter().cloned().collect();
+    let Shard { clock, resumed, counts, inflight, expiring, .. } = shard;
+    let keys = [clock, resumed, counts, inflight, expiring].into_iter().cloned().collect();
     Call { script, keys, args: args.0 }
 }
 
@@ -208,7 +208,7 @@ impl StateStore for RedisStore {
     async fn stamp(&self) -> Result<StoreTime, StoreError> {
         let stamp = |shard: &Shard| Call {
             script: Script::Stamp,
-            keys: vec![shard.clock.clone()],
+            keys: vec![shard.clock.clone(), shard.resumed.clone()],
             args: self.args().0,
         };
         let calls: Vec<_> = self.shards.iter().map(stamp).collect();

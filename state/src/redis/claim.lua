@@ -12,9 +12,9 @@ if why then return unreadable(why) end
 
 local execution, terms, gateway = ARGV[3], ARGV[4], ARGV[6]
 
-local function claimed()
+local function claimed(left)
   return {
-    now, 'claimed', record.fence, record.attempt, record.sent, lease_left(record),
+    now, 'claimed', record.fence, record.attempt, record.sent, left,
     record.fingerprint, record.derived_key, record.terms,
   }
 end
@@ -30,7 +30,7 @@ if not record then
   begin_lease(record)
   save(record, 'terms', terms, 'created_at', now_text, 'fingerprint', ARGV[7],
     'derived_key', ARGV[8], 'subject', ARGV[5], 'gateway', gateway)
-  return claimed()
+  return claimed(record.lease)
 end
 
 local equal = false
@@ -86,7 +86,7 @@ local function again(last_status, unknown, lost)
   enter(record, 'p')
   save(record, 'terms', record.terms, 'gateway', gateway)
   if lost then count('take_overs') end
-  return claimed()
+  return claimed(record.lease)
 end
 
 -- The outcome is unknown, and the terms say not to guess.
@@ -98,14 +98,14 @@ local function hold(last_status, lost_lease)
   return tell('refused', record)
 end
 
-local state = record.state
+local state, left = record.state, lease_left(record)
 local own, past = record.execution == execution, is_past(record, execution)
 if state == 'p' and own then
-  if lease_left(record) > 0 then return unchanged(claimed()) end
+  if left > 0 then return unchanged(claimed(left)) end
   begin_lease(record)
   save(record, 'terms', record.terms)
-  return claimed()
-elseif state == 'p' and lease_left(record) > 0 then
+  return claimed(record.lease)
+elseif state == 'p' and left > 0 then
   return unchanged(tell('refused', record))
 elseif state == 'p' and past then
   return unchanged({now, 'refused', 'spent'})

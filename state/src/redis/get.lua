@@ -3,8 +3,8 @@
 -- Returns the time, then head, terms, created_at, fingerprint, derived_key, past, subject,
 -- gateway and outcome, each nil where it is not there; or unreadable. Writes nothing.
 
-read_clock()
-local got = redis.pcall('HMGET', KEYS[5], 'head', 'terms', 'created_at', 'fingerprint',
+look()
+local got = redis.pcall('HMGET', KEYS[6], 'head', 'terms', 'created_at', 'fingerprint',
   'derived_key', 'past', 'subject', 'gateway', 'outcome')
 if got.err then return unreadable(got.err) end
 return {now, 'record', unpack(got, 1, 9)}

@@ -13,8 +13,10 @@ pub(super) const SHARDS: usize = 16;
 /// The names that a shard's records share.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// When the shard was stamped, and when it resumed.
+    /// When the shard was last stamped.
     pub(super) clock: String,
+    /// When it was last found to have resumed.
+    pub(super) resumed: String,
     /// What was counted in it.
     pub(super) counts: String,
     /// Its unresolved records, by identity.
@@ -41,6 +43,7 @@ impl Shard {
         let name = |what: &str| format!("lk:{{{number}}}:{what}");
         Self {
             clock: name("clock"),
+            resumed: name("resumed"),
             counts: name("counts"),
             inflight: name("inflight"),
             expiring: name("expiring"),

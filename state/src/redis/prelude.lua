@@ -5,12 +5,13 @@
 -- the names here are the names there, and the conformance suite compares the two.
 --
 -- KEYS, which all lie in one slot by their hash tag:
---   1 clock     hash: stamped_at, resumed_at
---   2 counts    hash: one field for each counter
---   3 inflight  sorted set: the identities of unresolved records, all with score 0, so that
+--   1 clock     text: when the shard was last stamped
+--   2 resumed   text: when it was last found to have resumed
+--   3 counts    hash: one field for each counter
+--   4 inflight  sorted set: the identities of unresolved records, all with score 0, so that
 --               they are listed by name
---   4 expiring  sorted set: the same identities by the end of their retention
---   5 record    hash: head, terms and past (below), created_at, fingerprint, derived_key,
+--   5 expiring  sorted set: the same identities by the end of their retention
+--   6 record    hash: head, terms and past (below), created_at, fingerprint, derived_key,
 --               subject, gateway, outcome; the last three are never looked into
 -- ARGV[1] is the time, which only tests give; where it is empty it is Redis' own.
 --
@@ -34,47 +35,51 @@ local HEAD = '^1 ([pcrh]) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%w+) (%S+) (%S+)$
 -- from the server, and goes back like this.
 local TERMS = '^([rh]) (%d+) (%d+) (%d+) (%d+)$'
 
--- How long a record stays after its retention, in milliseconds, for a sweep to find. Only a
--- safety net: whether it has expired is judged by what is in it. An unresolved one is counted
--- by the sweep, which may have to wait for a server.
-local GRACE_OPEN_MS = 7 * 24 * 3600 * 1000
-local GRACE_COMPLETED_MS = 60 * 1000
+-- Completed records leave by Redis' own expiry, some time after their retention, since nobody
+-- counts them; whether one has expired is judged by what is in it. In milliseconds. Unresolved
+-- ones leave by a sweep, which counts them.
+local GRACE_MS = 60 * 1000
 
 -- The time, as a number and as text.
 local now, now_text
-local resumed_at
 
 local function int(n) return string.format('%.0f', n) end
 
--- The clock never goes back, whatever Redis' own does.
-local function read_clock()
+local function read_time()
   if ARGV[1] == '' then
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
   else
     now = tonumber(ARGV[1])
   end
-  local stamps = redis.call('HMGET', KEYS[1], 'stamped_at', 'resumed_at')
-  local stamped_at = tonumber(stamps[1] or '0')
-  resumed_at = stamps[2] or '0'
-  if now < stamped_at then now = stamped_at end
   now_text = int(now)
-  return stamped_at
 end
 
--- Says that the store is being served, and finds out whether it was not. This is a script's
--- first write: where Redis has no memory left it fails here, with nothing half done.
+-- The clock never goes back, whatever Redis' own does.
+local function not_before(stamped_at)
+  if tonumber(stamped_at) > now then now, now_text = tonumber(stamped_at), stamped_at end
+end
+
+-- Reads the clock, for scripts that only read.
+local function look()
+  read_time()
+  not_before(redis.call('GET', KEYS[1]) or '0')
+end
+
+-- Reads the clock and says that the store is being served, or finds that it was not. This is a
+-- script's first write: where Redis has no memory left it fails here, with nothing half done.
 local function stamp()
-  local stamped_at = read_clock()
-  if stamped_at > 0 and now - stamped_at > STAMP_GAP_US then
-    resumed_at = now_text
-    redis.call('HSET', KEYS[1], 'stamped_at', now_text, 'resumed_at', now_text)
-  elseif now > stamped_at then
-    redis.call('HSET', KEYS[1], 'stamped_at', now_text)
+  read_time()
+  local stamped_at = redis.call('SET', KEYS[1], now_text, 'GET')
+  if not stamped_at then return end
+  if now - stamped_at > STAMP_GAP_US then redis.call('SET', KEYS[2], now_text) end
+  if now < tonumber(stamped_at) then
+    not_before(stamped_at)
+    redis.call('SET', KEYS[1], stamped_at)
   end
 end
 
-local function count(counter) redis.call('HINCRBY', KEYS[2], counter, 1) end
+local function count(counter) redis.call('HINCRBY', KEYS[3], counter, 1) end
 
 local function unreadable(why) return {now, 'unreadable', why} end
 
@@ -120,11 +125,11 @@ local function parse(head, terms)
 end
 
 local function drop(record)
-  redis.call('DEL', KEYS[5])
+  redis.call('DEL', KEYS[6])
   if record.open then
-    local identity = string.sub(KEYS[5], -64)
-    redis.call('ZREM', KEYS[3], identity)
+    local identity = string.sub(KEYS[6], -64)
     redis.call('ZREM', KEYS[4], identity)
+    redis.call('ZREM', KEYS[5], identity)
   end
 end
 
@@ -135,7 +140,7 @@ end
 
 -- The record, nil where it is absent or has just expired; or nil and why it is unreadable.
 local function load()
-  local got = redis.pcall('HMGET', KEYS[5], 'head', 'terms', 'fingerprint', 'derived_key', 'past')
+  local got = redis.pcall('HMGET', KEYS[6], 'head', 'terms', 'fingerprint', 'derived_key', 'past')
   if got.err then return nil, got.err end
   if not got[1] and not got[3] then return nil end
   if not (got[1] and got[2] and got[3] and got[4]) then return nil, 'it is not whole' end
@@ -162,21 +167,21 @@ local function save(record, ...)
   else
     tail = record.last_status .. (record.lost_lease and ' 1 -' or ' 0 -')
   end
-  redis.call('HSET', KEYS[5], 'head', '1 ' .. state .. ' ' .. record.execution .. ' '
+  redis.call('HSET', KEYS[6], 'head', '1 ' .. state .. ' ' .. record.execution .. ' '
     .. record.fence .. ' ' .. record.attempt .. ' ' .. record.sent .. ' ' .. record.revision .. ' '
     .. record.changed_at .. ' ' .. tail, ...)
-  if record.past_changed then redis.call('HSET', KEYS[5], 'past', record.past) end
-  local identity = string.sub(KEYS[5], -64)
-  local expires, grace = expires_at(record), GRACE_COMPLETED_MS
+  if record.past_changed then redis.call('HSET', KEYS[6], 'past', record.past) end
+  local identity, expires = string.sub(KEYS[6], -64), expires_at(record)
   if state ~= 'c' then
-    grace = GRACE_OPEN_MS
-    if not record.open then redis.call('ZADD', KEYS[3], '0', identity) end
-    redis.call('ZADD', KEYS[4], int(expires), identity)
-  elseif record.open then
-    redis.call('ZREM', KEYS[3], identity)
-    redis.call('ZREM', KEYS[4], identity)
+    if not record.open then redis.call('ZADD', KEYS[4], '0', identity) end
+    redis.call('ZADD', KEYS[5], int(expires), identity)
+    return
   end
-  redis.call('PEXPIRE', KEYS[5], int(math.ceil(math.max(expires - now, 0) / 1000) + grace))
+  if record.open then
+    redis.call('ZREM', KEYS[4], identity)
+    redis.call('ZREM', KEYS[5], identity)
+  end
+  redis.call('PEXPIRE', KEYS[6], int(math.ceil(math.max(expires - now, 0) / 1000) + GRACE_MS))
 end
 
 -- Enters a state: every transition but a renewal goes through here.
@@ -191,6 +196,8 @@ local function begin_lease(record) record.lease_until = int(now + record.lease) 
 
 local function lease_left(record)
   if record.state ~= 'p' then return 0 end
+  -- An outage is not a lost lease.
+  local resumed_at = redis.call('GET', KEYS[2]) or '0'
   return math.max(record.lease_until - now, resumed_at + record.lease - now, 0)
 end
 
@@ -200,7 +207,7 @@ local function tell(what, record)
     local age = math.max(now - record.claimed_at, 0)
     return {now, what, 'in_progress', age, lease_left(record)}
   elseif record.state == 'c' then
-    local outcome = redis.call('HGET', KEYS[5], 'outcome')
+    local outcome = redis.call('HGET', KEYS[6], 'outcome')
     if not outcome then return unreadable('it is completed without an outcome') end
     return {now, what, 'completed', outcome}
   elseif record.state == 'r' then

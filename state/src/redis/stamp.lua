@@ -1,6 +1,6 @@
 -- Says that the store is being served.
 --
--- KEYS  1 clock alone
+-- KEYS  1 and 2
 -- Returns stamped.
 
 stamp()

@@ -5,20 +5,20 @@
 --
 -- Returns swept with 1 or 0.
 
-read_clock()
-local identity = string.sub(KEYS[5], -64)
-local expires = redis.call('ZSCORE', KEYS[4], identity)
+look()
+local identity = string.sub(KEYS[6], -64)
+local expires = redis.call('ZSCORE', KEYS[5], identity)
 if not expires or tonumber(expires) >= now then return {now, 'swept', 0} end
 
-local got = redis.pcall('HMGET', KEYS[5], 'head', 'terms')
+local got = redis.pcall('HMGET', KEYS[6], 'head', 'terms')
 local record = got[1] and got[2] and parse(got[1], got[2])
 if record and now <= expires_at(record) then
   -- The index is of an earlier life of the record: it is mended, and the record stays.
   if record.open then
-    redis.call('ZADD', KEYS[4], int(expires_at(record)), identity)
+    redis.call('ZADD', KEYS[5], int(expires_at(record)), identity)
   else
-    redis.call('ZREM', KEYS[3], identity)
     redis.call('ZREM', KEYS[4], identity)
+    redis.call('ZREM', KEYS[5], identity)
   end
   return {now, 'swept', 0}
 end

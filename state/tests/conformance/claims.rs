@@ -236,6 +236,9 @@ pub(crate) async fn a_long_history_forgets_its_oldest<F: Fixture>() {
     let expected: Vec<_> = (4..last).map(|n| (execution(n), n % 2 == 0)).collect();
     assert_eq!(past, expected);
     assert!(record.history.iter().map(|it| it.fence).is_sorted());
+    let remembered = world.claim_as(1, Claim { terms, ..claim(4) }).await;
+    assert_eq!(remembered, Reply::Refused(Verdict::Spent));
+    world.win_as(1, Claim { terms, ..claim(3) }).await;
 }
 
 pub(crate) async fn what_comes_too_late_does_nothing<F: Fixture>() {

@@ -41,10 +41,11 @@ impl RedisFixture {
 
 /// What only tests of Redis do.
 impl RedisFixture {
-    /// When Redis itself drops a record.
-    pub(crate) async fn expires_in(&self, identity: Identity) -> Duration {
+    /// How long until Redis itself drops a record, if it ever does.
+    pub(crate) async fn expires_in(&self, identity: Identity) -> Option<Duration> {
         let name = self.name(identity).await;
-        Duration::from_millis(self.server.ask(redis::cmd("PTTL").arg(name)).await)
+        let ms: i64 = self.server.ask(redis::cmd("PTTL").arg(name)).await;
+        u64::try_from(ms).ok().map(Duration::from_millis)
     }
 
     /// Writes into the indexes that a record is unresolved and has expired.
