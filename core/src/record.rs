@@ -139,8 +139,9 @@ pub struct Record {
     pub attempt: u32,
     /// How many executions did not end `never_sent`.
     pub sent: u32,
-    /// Rises with every transition but a renewal, also over `Forget` and retention where the
-    /// fence rises: operators compare (fence, revision).
+    /// From 1, and rises with every transition but a renewal. Operators compare (fence,
+    /// revision), which never comes again: a new record has a higher fence, and one that was
+    /// restored has the clock's µs for its revision.
     pub revision: u64,
     /// When the key was first claimed.
     pub created_at: StoreTime,
