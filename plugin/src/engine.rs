@@ -22,7 +22,7 @@
 //!   before was answered or is void;
 //! * an operation is void after the call's time-out, on the store's clock ([`clock`]);
 //! * a claim is good only from the moment of its dispatch plus the lease left, on the monotonic
-//!   clock; after that the lease is renewed before anything is sent;
+//!   clock; after that it is asked for again before anything is sent;
 //! * an execution that is fenced tells its client what the record says, not its own outcome;
 //! * an execution that ends without having sent anything says so until it is heard.
 //!

@@ -95,7 +95,7 @@ rules[0].key.length_max: 2000 is out of range; it must be from 1 to 1024
 rules[0].key.header: must be printable ASCII without spaces
 rules[0].retry.attempts_max: 0 is out of range; it must be from 1 to 100
 rules[0].store.response_body_max_bytes: 33554432 is out of range; it must be from 0 to 3145728
-state.timeout_ms: 5 is out of range; it must be from 10 to 10000
+state.timeout_ms: 5 is out of range; it must be from 10 to 3000
 secrets: has 0 entries; it must have from 1 to 8
 namespace: is empty
 "#);

@@ -16,8 +16,9 @@ const LEASE_MIN_MS: u64 = 4_000;
 const LEASE_MAX_MS: u64 = 60 * 60 * 1_000;
 /// 90 days: twice the longest that a provider documents.
 const TTL_MAX_S: u64 = 90 * 24 * 60 * 60;
-/// Below, a call over a network is lost more often than not; above, clients have given up.
-const STATE_TIMEOUT_MS: (u32, u32) = (10, 10_000);
+/// Below, a call over a network is lost more often than not. Above, a copy of an operation
+/// could act for longer than the shortest lease lasts.
+const STATE_TIMEOUT_MS: (u32, u32) = (10, 3_000);
 /// An hour.
 const EXECUTE_TIMEOUT_MAX_MS: u32 = 60 * 60 * 1_000;
 /// A completion carries the body in one state request, which is capped at 4 MiB.

@@ -137,7 +137,6 @@ impl Execution {
     /// What to ask now.
     pub(super) fn needs(&self, now_us: u64) -> Need {
         match &self.stage {
-            Stage::Claiming { .. } if self.ticket.is_some() => Need::Renew,
             Stage::Claiming { .. } => Need::Claim,
             Stage::Executing if now_us >= self.renew_at_us => Need::Renew,
             Stage::Executing => Need::Nothing,
@@ -185,6 +184,7 @@ impl Execution {
 
     /// Leave was given to an execution that asked at `sent_us`.
     pub(super) fn granted(&mut self, claimed: Claimed, sent_us: u64) {
+        self.claim_may_have_landed = true;
         self.lease(claimed.lease_left_us, claimed.terms.lease_us, sent_us);
         self.ticket = Some(Ticket {
             execution: self.claim.execution,
@@ -220,9 +220,15 @@ impl Execution {
             && !self.claim_may_have_landed
     }
 
-    /// Whether the claim is still good to send anything by.
-    pub(super) fn may_send(&self, now_us: u64) -> bool {
-        now_us < self.lease_until_us
+    /// Whether the claim is still good to send anything by. One that came too late is as if it
+    /// had not been answered, and is asked for again: renewing it instead could bring back a
+    /// record that was forgotten in between, under a fence that is no longer the highest.
+    pub(super) fn may_send(&mut self, now_us: u64) -> bool {
+        let good = now_us < self.lease_until_us;
+        if !good {
+            self.ticket = None;
+        }
+        good
     }
 
     /// What the claim gave.
@@ -243,6 +249,14 @@ impl Execution {
         out.push(Command::Count(metric));
         self.tell(answer, out);
         self.stage = Stage::Gone;
+    }
+
+    /// This execution has claimed and ended, says the state; it has sent nothing. Its claim was
+    /// granted and the answer lost, so the state hears that nothing was sent.
+    pub(super) fn tell_spent(&mut self, rule: &Rule, out: &mut Vec<Command>) {
+        self.tell_verdict(Verdict::Spent, rule, out);
+        self.stage = Stage::Abandoning;
+        self.claim_may_have_landed = true;
     }
 
     /// The client's patience with the state has an end; the execution's has not.

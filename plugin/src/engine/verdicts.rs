@@ -2,7 +2,7 @@
 
 use latchkey_core::classify::DETAILS_HEADER;
 use latchkey_core::headers::ours;
-use latchkey_core::operation::Reply;
+use latchkey_core::operation::{Reply, Verdict};
 use latchkey_core::wire::Answer;
 
 use super::execution::{Execution, Need, Op, Request, Stage};
@@ -38,7 +38,7 @@ impl Engine {
         execution.op = Op::Idle;
         match need {
             Need::Claim => self.claim_answered(id, reply, at_us, now_us, out),
-            Need::Renew => self.renewal_answered(id, reply, at_us, now_us, out),
+            Need::Renew => self.renewal_answered(id, &reply, at_us, now_us),
             Need::Settle => self.settlement_answered(id, reply, out),
             Need::Abandon => match reply {
                 Reply::Void => self.at_once(id, None),
@@ -79,6 +79,7 @@ impl Engine {
                     self.send(id, now_us, out);
                 }
             }
+            Reply::Refused(Verdict::Spent) => execution.tell_spent(rule, out),
             Reply::Refused(verdict) | Reply::Fenced(verdict) => match execution.stage {
                 // The client was answered; the verdict says that nothing is ours.
                 Stage::Abandoning => execution.stage = Stage::Gone,
@@ -103,40 +104,20 @@ impl Engine {
         }
     }
 
-    fn renewal_answered(
-        &mut self,
-        id: u64,
-        reply: Reply,
-        sent_us: u64,
-        now_us: u64,
-        out: &mut Vec<Command>,
-    ) {
+    fn renewal_answered(&mut self, id: u64, reply: &Reply, sent_us: u64, now_us: u64) {
         let Some(execution) = self.executions.get_mut(&id) else { return };
-        let Some(rule) = self.config.rules.get(execution.rule) else { return };
         match reply {
             Reply::Renewed { lease_left_us } => {
-                execution.renewed(lease_left_us, sent_us);
+                execution.renewed(*lease_left_us, sent_us);
                 match execution.stage {
-                    Stage::Claiming { .. } => {
-                        execution.tries = 0;
-                        self.send(id, now_us, out);
-                    }
                     // The settlement's tries go on counting: it is still not taken.
                     Stage::Settling { .. } => {}
-                    Stage::Executing | Stage::Abandoning | Stage::Gone => {
-                        execution.tries = 0;
+                    Stage::Claiming { .. } | Stage::Executing | Stage::Abandoning | Stage::Gone => {
+                        execution.tries = 0
                     }
                 }
             }
-            Reply::Fenced(verdict) | Reply::Refused(verdict) => match execution.stage {
-                Stage::Claiming { .. } => {
-                    out.push(Command::Count(Metric::Fenced));
-                    execution.tell_verdict(verdict, rule, out);
-                }
-                Stage::Executing | Stage::Settling { .. } | Stage::Abandoning | Stage::Gone => {
-                    execution.stop_renewing();
-                }
-            },
+            Reply::Fenced(_) | Reply::Refused(_) => execution.stop_renewing(),
             Reply::Void => self.at_once(id, None),
             Reply::Claimed(_) | Reply::Settled | Reply::Gone | Reply::Operator(_) => {
                 self.failed(id, sent_us, now_us);
@@ -162,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// Sends the request to the upstream, if the lease still holds; it is renewed first if not.
+    /// Sends the request to the upstream, if the claim is still good.
     fn send(&mut self, id: u64, now_us: u64, out: &mut Vec<Command>) {
         let Some(execution) = self.executions.get_mut(&id) else { return };
         let Some(rule) = self.config.rules.get(execution.rule) else { return };
