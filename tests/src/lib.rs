@@ -1,8 +1,10 @@
 //! Proves Latchkey end to end, on real parts: Envoy with the filter, the server, Redis, and a
 //! payments service that counts what it executes.
 
+pub mod bench;
 pub mod chaos;
 pub mod client;
+pub mod interruption;
 pub mod payments;
 pub mod ports;
 pub mod processes;

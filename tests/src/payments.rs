@@ -44,9 +44,17 @@ use ledger::Ledger;
 
 /// Serves payments on `listen` and the control endpoint on `control` until the process ends.
 ///
+/// With `minimal` it answers 201 to everything and writes nothing down, so that a benchmark
+/// measures what stands before it.
+///
 /// # Errors
 /// When the ledger cannot be opened, or a listener cannot be bound.
-pub async fn serve(listen: SocketAddr, control: SocketAddr, ledger: &Path) -> anyhow::Result<()> {
+pub async fn serve(
+    listen: SocketAddr,
+    control: SocketAddr,
+    ledger: &Path,
+    minimal: bool,
+) -> anyhow::Result<()> {
     let ledger = Ledger::open(ledger)
         .with_context(|| format!("cannot open the ledger {}", ledger.display()))?;
     let ledger = Arc::new(ledger);
@@ -59,7 +67,10 @@ pub async fn serve(listen: SocketAddr, control: SocketAddr, ledger: &Path) -> an
         .await
         .with_context(|| format!("cannot listen on {control} for control"))?;
     println!("payments on http://{}, control on http://{}", public.local_addr()?, control);
-    let service = service::router(Arc::clone(&ledger), Arc::clone(&approvals));
+    let service = match minimal {
+        true => service::minimal(),
+        false => service::router(Arc::clone(&ledger), Arc::clone(&approvals)),
+    };
     let serving = gate::serve(public, Arc::clone(&gate), service);
     let controlling = axum::serve(private, control::router(ledger, approvals, gate));
     tokio::select! {

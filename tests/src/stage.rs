@@ -43,12 +43,16 @@ pub struct Options {
     pub gateways: usize,
     /// Whether a [`ChaosProxy`] stands between the gateways and the server.
     pub chaos: bool,
+    /// Whether this is for a benchmark: payments answer 201 to everything, a Redis keeps nothing
+    /// on disk, and there is one more gateway, [`Stage::bare`], without the filter.
+    pub bench: bool,
 }
 
 /// A running set of everything. Dropping it ends all of it.
 // Fields are dropped in their order: what calls others goes before what is called.
 pub struct Stage {
     gateways: Vec<Gateway>,
+    bare: Option<Gateway>,
     chaos: Option<ChaosProxy>,
     /// The server.
     pub server: Service,
@@ -67,7 +71,7 @@ impl Options {
     /// One gateway on `store`, without chaos.
     #[must_use]
     pub const fn on(store: StoreKind) -> Self {
-        Self { store, gateways: 1, chaos: false }
+        Self { store, gateways: 1, chaos: false, bench: false }
     }
 }
 
@@ -100,8 +104,8 @@ impl Stage {
             eprintln!("keeping {}", folder.display());
         }
         let control = ports::free()?;
-        let payments = payments(&tools, &folder, &watchdog, control).await?;
-        let store = Store::start(options.store, &folder, &watchdog).await?;
+        let payments = payments(&tools, &folder, &watchdog, control, options.bench).await?;
+        let store = Store::start(options.store, &folder, &watchdog, !options.bench).await?;
         let metrics = ports::free()?;
         let server = server(&tools, &folder, &watchdog, &store, metrics).await?;
         let chaos = match options.chaos {
@@ -111,6 +115,7 @@ impl Stage {
         let state = chaos.as_ref().map_or(server.address(), ChaosProxy::address);
         let mut stage = Self {
             gateways: Vec::new(),
+            bare: None,
             chaos,
             server,
             metrics,
@@ -120,12 +125,24 @@ impl Stage {
             folder,
             _watchdog: watchdog.clone(),
         };
+        let parts = gateway::Parts {
+            tools: &tools,
+            folder: &stage.folder,
+            watchdog: &watchdog,
+            upstream: stage.payments.address(),
+            state,
+        };
+        let mut gateways = Vec::new();
         for number in 1..=options.gateways {
-            let upstream = stage.payments.address();
-            let gateway =
-                Gateway::start(number, &tools, &stage.folder, &watchdog, upstream, state).await;
-            stage.gateways.push(gateway.map_err(|error| stage.explain(error))?);
+            let started = Gateway::start(&format!("envoy-{number}"), &parts, true).await;
+            gateways.push(started.map_err(|error| stage.explain(error))?);
         }
+        let bare = match options.bench {
+            true => Some(Gateway::start("envoy-bare", &parts, false).await?),
+            false => None,
+        };
+        stage.gateways = gateways;
+        stage.bare = bare;
         Ok(stage)
     }
 
@@ -135,10 +152,31 @@ impl Stage {
         self.gateways[0].address()
     }
 
+    /// The first gateway.
+    #[must_use]
+    pub fn first_gateway(&self) -> &Gateway {
+        &self.gateways[0]
+    }
+
     /// All gateways.
     #[must_use]
     pub fn gateways(&self) -> &[Gateway] {
         &self.gateways
+    }
+
+    /// A gateway without the filter.
+    ///
+    /// # Panics
+    /// When the stage is not for a benchmark.
+    #[must_use]
+    pub fn bare(&self) -> &Gateway {
+        self.bare.as_ref().expect("a stage for a benchmark")
+    }
+
+    /// The Redis, where the state is in one.
+    #[must_use]
+    pub const fn redis(&self) -> Option<&Service> {
+        self.store.process()
     }
 
     /// The first gateway's process, to be killed and started.
@@ -258,9 +296,13 @@ async fn payments(
     folder: &Path,
     watchdog: &Watchdog,
     control: SocketAddr,
+    minimal: bool,
 ) -> anyhow::Result<Service> {
     let address = ports::free()?;
     let mut command = program(&tools.payments);
+    if minimal {
+        command.arg("--minimal");
+    }
     command.args(["--listen", &address.to_string(), "--control", &control.to_string()]);
     command.arg("--ledger").arg(folder.join("payments.sqlite"));
     let ready = Ready::Http { at: control, path: "/executions?reference=none" };

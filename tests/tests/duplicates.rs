@@ -95,7 +95,7 @@ async fn twenty_duplicates_of_each_key_execute_once(stage: &mut Stage) -> anyhow
 }
 
 const fn two_gateways(store: StoreKind) -> Options {
-    Options { store, gateways: 2, chaos: false }
+    Options { gateways: 2, ..Options::on(store) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

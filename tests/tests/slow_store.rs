@@ -82,7 +82,7 @@ async fn send_all(stage: &Stage) -> anyhow::Result<()> {
 }
 
 const fn with_chaos(store: StoreKind) -> Options {
-    Options { store, gateways: 1, chaos: true }
+    Options { chaos: true, ..Options::on(store) }
 }
 
 /// Bodies arrive in pieces while the claim is on its way, in every order of the two.

@@ -7,6 +7,15 @@ use crate::command::{cargo, run as run_to_end, target};
 use crate::tools::wasm_target;
 use crate::{Outcome, fail};
 
+/// How the native binaries are built. The filter is always optimised: its host is.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    /// As the tests are, so that dependencies are compiled once for tests and demo.
+    Dev,
+    /// To be measured.
+    Release,
+}
+
 /// What was built.
 pub(crate) struct Built {
     /// The folder of the native binaries.
@@ -20,20 +29,26 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<ExitCode> {
     if !arguments.is_empty() {
         return Err(fail!("build takes no arguments"));
     }
-    let built = everything()?;
+    let built = everything(Profile::Dev)?;
     println!("filter  {}", built.filter.display());
     println!("server  {}", built.binaries.join("latchkey").display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the filter and the native binaries, these in the profile of the tests: so the
-/// dependencies are compiled once for tests and demo.
-pub(crate) fn everything() -> Outcome<Built> {
+/// Builds the filter and the native binaries.
+pub(crate) fn everything(profile: Profile) -> Outcome<Built> {
     let filter = filter()?;
     let mut native = cargo()?;
     native.args(["build", "--bins", "-p", "latchkey-admin-api", "-p", "latchkey-tests"]);
+    let folder = match profile {
+        Profile::Dev => "debug",
+        Profile::Release => {
+            native.arg("--release");
+            "release"
+        }
+    };
     run_to_end(&mut native, "build the server and the demo")?;
-    Ok(Built { binaries: target()?.join("debug"), filter })
+    Ok(Built { binaries: target()?.join(folder), filter })
 }
 
 /// Builds the filter alone.

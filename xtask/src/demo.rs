@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use crate::build::everything;
+use crate::build::{Profile, everything};
 use crate::tools::{envoy, redis};
 use crate::{Outcome, fail};
 
@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<ExitCode> {
     let wants_redis = wants_redis(arguments)?;
     let envoy = envoy()?;
     let redis = wants_redis.then(redis).transpose()?;
-    let built = everything()?;
+    let built = everything(Profile::Dev)?;
     let mut demo = Command::new(built.binaries.join("latchkey-demo"));
     demo.args(arguments);
     let error = built.tell(&mut demo, &envoy, redis.as_ref()).exec();

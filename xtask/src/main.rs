@@ -3,6 +3,7 @@
 //! Each command fetches what it lacks (Envoy, a Redis, a wasm target) into the target folder,
 //! says so, and works from a fresh clone.
 
+mod bench;
 mod build;
 mod command;
 mod demo;
@@ -21,6 +22,9 @@ Latchkey's commands
 
   cargo xtask test [ARGUMENTS FOR cargo test]
         Runs every test, those through real Envoy and Redis too, and closes with the sums.
+
+  cargo xtask bench [--rounds N] [--seconds N] [--connections N] [--store sqlite|redis]
+        Measures bare Envoy, first requests and replays, and prints a table of medians.
 
   cargo xtask build
         Builds the filter (wasm), the server and the demo, and says where they are.
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "demo" => demo::run(&rest),
         "test" => test::run(&rest),
+        "bench" => bench::run(&rest),
         "build" => build::run(&rest),
         "tool" => tools::run(&rest),
         "help" | "--help" | "-h" => {

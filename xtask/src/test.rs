@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread::available_parallelism;
 
-use crate::build::everything;
+use crate::build::{Profile, everything};
 use crate::command::{Led, cargo};
 use crate::tools::{envoy, redis};
 use crate::{Outcome, fail};
@@ -17,7 +17,7 @@ const PARALLEL_TESTS_MAX: usize = 4;
 pub(crate) fn run(arguments: &[String]) -> Outcome<ExitCode> {
     let envoy = envoy()?;
     let redis = redis()?;
-    let built = everything()?;
+    let built = everything(Profile::Dev)?;
 
     let mut command = cargo()?;
     command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).stdout(Stdio::piped());

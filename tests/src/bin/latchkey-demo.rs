@@ -5,13 +5,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Parser;
 use latchkey_tests::client::Client;
+use latchkey_tests::interruption::until_interrupted;
 use latchkey_tests::scenario::{self, Act, Narrator};
 use latchkey_tests::scenario_steps;
 use latchkey_tests::stage::{Options, Stage, StoreKind};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Shows retried payments through a real Envoy, then stays up to be tried by hand.
 #[derive(Parser)]
@@ -25,9 +24,6 @@ struct Arguments {
     store: StoreKind,
 }
 
-/// What shells say of a program that a signal ended.
-const SIGNAL_EXIT_BASE: u8 = 128;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     run(&Arguments::parse()).await.unwrap_or_else(|error| {
@@ -37,15 +33,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut interrupted = Interruption::listen()?;
-    // Whichever branch loses is dropped, and with it every process and the folder.
-    tokio::select! {
-        shown = show(arguments) => shown,
-        signal = interrupted.any() => {
-            eprintln!("\ninterrupted: everything is stopped and removed");
-            Ok(ExitCode::from(SIGNAL_EXIT_BASE + signal))
-        }
-    }
+    until_interrupted(show(arguments)).await
 }
 
 async fn show(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -123,34 +111,4 @@ Now try it yourself. Envoy, latchkey and the payments service stay up until Ctrl
         pay = pay("/payments", "mine"),
         slow = pay("/payments/slow?ms=5000", "mine-slow"),
     );
-}
-
-/// The signals that end a program, each of which must clean up.
-struct Interruption {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-// === impl Interruption ===
-
-impl Interruption {
-    fn listen() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    /// The number of the first that comes.
-    async fn any(&mut self) -> u8 {
-        let kind = tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hang_up.recv() => SignalKind::hangup(),
-        };
-        u8::try_from(kind.as_raw_value()).unwrap_or_default()
-    }
 }

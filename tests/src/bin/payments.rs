@@ -18,12 +18,15 @@ struct Arguments {
     /// The ledger's file.
     #[arg(long, default_value = "payments.sqlite")]
     ledger: PathBuf,
+    /// Answer 201 to everything and write nothing down, for benchmarks.
+    #[arg(long)]
+    minimal: bool,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { listen, control, ledger } = Arguments::parse();
-    match latchkey_tests::payments::serve(listen, control, &ledger).await {
+    let Arguments { listen, control, ledger, minimal } = Arguments::parse();
+    match latchkey_tests::payments::serve(listen, control, &ledger, minimal).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("payments: {error:#}");

@@ -77,6 +77,11 @@ pub(super) fn router(ledger: Arc<Ledger>, approvals: Arc<Approvals>) -> Router {
         .with_state(Service { ledger, approvals })
 }
 
+/// A service that does nothing, quickly.
+pub(super) fn minimal() -> Router {
+    Router::new().fallback(async |_: Bytes| (StatusCode::CREATED, Json(json!({ "id": 1 }))))
+}
+
 async fn pay(service: State<Service>, Path(book): Path<String>, request: Request) -> Response {
     begin(service, book, Some(Behaviour::Pay), request).await
 }

@@ -21,6 +21,15 @@ const BOOTSTRAP: &str = include_str!("../../../deploy/envoy.yaml");
 /// The deployment's secret. It guards nothing outside the stage's own folder.
 const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
+/// What a gateway is made of.
+pub(super) struct Parts<'a> {
+    pub(super) tools: &'a Tools,
+    pub(super) folder: &'a Path,
+    pub(super) watchdog: &'a Watchdog,
+    pub(super) upstream: SocketAddr,
+    pub(super) state: SocketAddr,
+}
+
 /// A gateway.
 pub struct Gateway {
     service: Service,
@@ -30,28 +39,25 @@ pub struct Gateway {
 // === impl Gateway ===
 
 impl Gateway {
-    pub(super) async fn start(
-        number: usize,
-        tools: &Tools,
-        folder: &Path,
-        watchdog: &Watchdog,
-        upstream: SocketAddr,
-        state: SocketAddr,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn start(name: &str, parts: &Parts<'_>, filter: bool) -> anyhow::Result<Self> {
+        let Parts { tools, folder, watchdog, upstream, state } = *parts;
         let (address, admin) = (ports::free()?, ports::free()?);
-        let name = format!("envoy-{number}");
         let bootstrap = Bootstrap { admin, ingress: address, upstream, state };
+        let mut text = bootstrap.render(&tools.filter, &configuration())?;
+        if !filter {
+            text = without_item(&text, "- name: latchkey")?;
+        }
         let file = folder.join(format!("{name}.yaml"));
-        std::fs::write(&file, bootstrap.render(&tools.filter, &configuration())?)?;
+        std::fs::write(&file, text)?;
         let mut command = program(&tools.envoy);
         command.arg("-c").arg(&file).args(["--concurrency", "2", "--use-dynamic-base-id"]);
         // `misc` only warns, ten lines long, that the authentication filter is a young one.
         command.args(["--log-level", "warning"]);
         command.args(["--component-log-level", "wasm:info,misc:error"]);
-        command.args(["--service-node", &name, "--service-cluster", "demo"]);
+        command.args(["--service-node", name, "--service-cluster", "demo"]);
         command.env("LATCHKEY_SECRET", SECRET);
         let ready = Ready::Http { at: admin, path: "/ready" };
-        let service = Service::start(&name, address, ready, command, folder, watchdog).await?;
+        let service = Service::start(name, address, ready, command, folder, watchdog).await?;
         Ok(Self { service, admin })
     }
 
@@ -127,27 +133,42 @@ fn quoted(path: &Path) -> anyhow::Result<String> {
     Ok(serde_json::to_string(path.to_str().context("the filter's path is not UTF-8")?)?)
 }
 
-/// Replaces the block that follows the line ending in `head`: the deeper lines after it.
-fn replace_block(text: &str, head: &str, block: &str) -> anyhow::Result<String> {
-    let indent = |line: &str| line.len() - line.trim_start().len();
+/// How far a line is indented.
+fn depth(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The text before and after the line `head`, and the deeper lines that follow it.
+fn around<'a>(text: &'a str, head: &str) -> anyhow::Result<(Vec<&'a str>, Vec<&'a str>)> {
     let lines: Vec<&str> = text.lines().collect();
     let at = lines
         .iter()
         .position(|line| line.trim_start() == head)
         .with_context(|| format!("deploy/envoy.yaml has no `{head}`"))?;
-    let depth = indent(lines[at]);
-    let after = lines[at + 1..].iter().skip_while(|line| indent(line) > depth);
-    let block = format!("{}{block}", " ".repeat(depth + 2));
-    let before = lines[..=at].iter().copied();
-    let all: Vec<&str> = before.chain([block.as_str()]).chain(after.copied()).collect();
-    Ok(all.join("\n") + "\n")
+    let own = depth(lines[at]);
+    let length = lines[at + 1..].iter().take_while(|line| depth(line) > own).count();
+    Ok((lines[..=at].to_vec(), lines[at + 1 + length..].to_vec()))
+}
+
+/// Replaces the block that follows the line `head`.
+fn replace_block(text: &str, head: &str, block: &str) -> anyhow::Result<String> {
+    let (before, after) = around(text, head)?;
+    let indent = " ".repeat(before.last().map_or(0, |line| depth(line)) + 2);
+    Ok(format!("{}\n{indent}{block}\n{}\n", before.join("\n"), after.join("\n")))
+}
+
+/// Leaves out the item of a list that begins with the line `head`.
+fn without_item(text: &str, head: &str) -> anyhow::Result<String> {
+    let (before, after) = around(text, head)?;
+    let before = before.split_last().map_or(&[][..], |(_, before)| before);
+    Ok(format!("{}\n{}\n", before.join("\n"), after.join("\n")))
 }
 
 #[cfg(test)]
 mod tests {
     use latchkey_core::config::Config;
 
-    use super::{BOOTSTRAP, replace_block};
+    use super::{BOOTSTRAP, replace_block, without_item};
 
     #[test]
     fn a_block_is_replaced_and_nothing_else() {
@@ -156,6 +177,13 @@ mod tests {
             replace_block(text, "value: |", "new").unwrap(),
             "a:\n  value: |\n    new\n  b: 1\n"
         );
+    }
+
+    #[test]
+    fn an_item_is_left_out_and_nothing_else() {
+        let text = "list:\n- name: a\n  more: 1\n- name: b\n";
+        assert_eq!(without_item(text, "- name: a").unwrap(), "list:\n- name: b\n");
+        assert!(without_item(text, "- name: c").is_err());
     }
 
     #[test]

@@ -32,10 +32,11 @@ impl Store {
         kind: StoreKind,
         folder: &Path,
         watchdog: &Watchdog,
+        durable: bool,
     ) -> anyhow::Result<Self> {
         match kind {
             StoreKind::Sqlite => Ok(Self::Sqlite(folder.join("state"))),
-            StoreKind::Redis => Ok(Self::Redis(Box::new(redis(folder, watchdog).await?))),
+            StoreKind::Redis => Ok(Self::Redis(Box::new(redis(folder, watchdog, durable).await?))),
         }
     }
 
@@ -47,16 +48,18 @@ impl Store {
     }
 }
 
-/// As durable as a Redis can be, since tests kill it and then ask what it remembers.
-async fn redis(folder: &Path, watchdog: &Watchdog) -> anyhow::Result<Service> {
+/// A Redis; `durable` where a test kills it and then asks what it remembers.
+async fn redis(folder: &Path, watchdog: &Watchdog, durable: bool) -> anyhow::Result<Service> {
     let address: SocketAddr = ports::free()?;
     let data = folder.join("redis");
     std::fs::create_dir_all(&data)?;
     let mut command = program(&redis_server()?);
     command.args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string()]);
     command.arg("--dir").arg(&data);
-    command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
-    command.args(["--maxmemory-policy", "noeviction"]);
+    command.args(["--save", "", "--maxmemory-policy", "noeviction"]);
+    if durable {
+        command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+    }
     let ready = Ready::Redis { at: address };
     Service::start("redis", address, ready, command, folder, watchdog).await
 }
