@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,10 +36,7 @@ pub(crate) fn cargo() -> Outcome<Command> {
 
 /// Runs `command` to its end, its output being ours; a failure names `what`.
 pub(crate) fn run(command: &mut Command, what: &str) -> Outcome<()> {
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|error| fail!("cannot start {:?} to {what}: {error}", command.get_program()))?;
+    let status = Led::start(command)?.wait()?;
     if status.success() { Ok(()) } else { Err(fail!("could not {what}: {status}")) }
 }
 
@@ -54,6 +51,7 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 pub(crate) struct Led {
     child: Child,
     signals: signal_hook::iterator::Handle,
+    passing_on: JoinHandle<bool>,
 }
 
 // === impl Led ===
@@ -71,13 +69,16 @@ impl Led {
             .map_err(|error| fail!("cannot start {:?}: {error}", command.get_program()))?;
         let handle = signals.handle();
         let group = Pid::from_child(&child);
-        thread::spawn(move || {
+        let passing_on = thread::spawn(move || {
+            let mut interrupted = false;
             for _ in &mut signals {
+                interrupted = true;
                 // An error means that the group is gone already, which is what is wanted.
                 let _ = kill_process_group(group, Signal::TERM);
             }
+            interrupted
         });
-        Ok(Self { child, signals: handle })
+        Ok(Self { child, signals: handle, passing_on })
     }
 
     /// The child, to read from.
@@ -85,10 +86,13 @@ impl Led {
         &mut self.child
     }
 
-    /// Waits for its end.
+    /// Waits for its end; a signal of ours that ended it is a failure of its own.
     pub(crate) fn wait(mut self) -> Outcome<ExitStatus> {
         let status = self.child.wait().map_err(|error| fail!("lost a child: {error}"));
         self.signals.close();
-        status
+        match self.passing_on.join() {
+            Ok(false) => status,
+            Ok(true) | Err(_) => Err(fail!("interrupted")),
+        }
     }
 }
