@@ -11,11 +11,7 @@ fn the_generated_messages_are_those_of_the_proto_files() {
     let files =
         protox::compile([proto.join("state.proto"), proto.join("record.proto")], [&proto]).unwrap();
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    prost_build::Config::new()
-        .out_dir(&out)
-        .btree_map(["."])
-        .compile_fds(files)
-        .unwrap();
+    prost_build::Config::new().out_dir(&out).btree_map(["."]).compile_fds(files).unwrap();
     for (made, kept) in
         [("latchkey.state.v1.rs", "state_v1.rs"), ("latchkey.record.v1.rs", "record_v1.rs")]
     {
