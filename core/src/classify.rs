@@ -7,8 +7,12 @@
 use crate::operation::FailKind;
 use crate::record::OnAmbiguous;
 
-/// The header that an inner route sets to `%RESPONSE_CODE_DETAILS%`.
+/// The header that an internal listener sets to `%RESPONSE_CODE_DETAILS%`.
 pub const DETAILS_HEADER: &str = "x-latchkey-details";
+
+/// The header that an internal listener sets to `%UPSTREAM_REQUEST_ATTEMPT_COUNT%`: how often
+/// its router tried an upstream, 0 where the request did not come to the router.
+pub const ATTEMPTS_HEADER: &str = "x-latchkey-attempts";
 
 /// The header by which an upstream has the last word on its answer: `final`, `retryable` or
 /// `ambiguous`.
@@ -34,6 +38,8 @@ pub struct Answer<'a> {
     pub status: Option<u16>,
     /// [`DETAILS_HEADER`].
     pub details: Option<&'a [u8]>,
+    /// [`ATTEMPTS_HEADER`].
+    pub attempts: Option<&'a [u8]>,
     /// Whether [`SERVICE_TIME_HEADER`] is there.
     pub service_time: bool,
     /// [`OUTCOME_HEADER`].
@@ -65,12 +71,13 @@ pub enum Meaning {
 /// Who answered a call-out over `route`.
 #[must_use]
 pub fn origin(route: Route, answer: &Answer<'_>) -> Origin {
-    let Some(status) = answer.status else { return Origin::Unknown };
+    // A status that HTTP does not know cannot be told to anybody, nor understood.
+    let Some(status @ 200..=599) = answer.status else { return Origin::Unknown };
     match route {
         Route::Direct if answer.service_time => Origin::Upstream(status),
         Route::Direct => local_text(status, answer.body),
         Route::Internal => match answer.details {
-            Some(details) => by_details(status, details),
+            Some(details) => by_details(status, details, answer.attempts),
             // The internal listener itself could not be reached, or its routes do not say.
             None if answer.service_time => Origin::Unknown,
             None => local_text(status, answer.body),
@@ -78,41 +85,43 @@ pub fn origin(route: Route, answer: &Answer<'_>) -> Origin {
     }
 }
 
-/// `%RESPONSE_CODE_DETAILS%` of the inner listener, spaces written as underscores.
-fn by_details(status: u16, details: &[u8]) -> Origin {
-    if details == b"via_upstream" {
-        return Origin::Upstream(status);
-    }
+/// `%RESPONSE_CODE_DETAILS%` of the inner listener, spaces written as underscores, and how often
+/// its router tried.
+///
+/// What did not come to the router was answered by a filter or the codec before it. What failed
+/// to connect was not sent, but only if it was the first try: a retry policy may have sent the
+/// request before.
+fn by_details(status: u16, details: &[u8], attempts: Option<&[u8]>) -> Origin {
     // Envoy 1.40, by source and trial: each of these is decided before a request is given to
     // an upstream connection, or after the upstream has refused the whole stream.
-    const NEVER_SENT: [&[u8]; 9] = [
+    const NEVER_SENT: [&[u8]; 7] = [
         b"no_healthy_upstream",
         b"no_cluster",
         b"cluster_not_found",
-        b"route_not_found",
-        b"direct_response",
         b"upstream_reset_before_response_started{remote_connection_failure",
         b"upstream_reset_before_response_started{local_connection_failure",
         b"upstream_reset_before_response_started{remote_refused_stream_reset",
         b"upstream_reset_before_response_started{overflow",
     ];
-    if NEVER_SENT.iter().any(|prefix| details.starts_with(prefix)) {
-        Origin::NeverSent
-    } else {
-        Origin::Unknown
+    match attempts {
+        _ if details == b"via_upstream" => Origin::Upstream(status),
+        Some(b"0") => Origin::NeverSent,
+        Some(b"1") if NEVER_SENT.iter().any(|prefix| details.starts_with(prefix)) => {
+            Origin::NeverSent
+        }
+        Some(_) | None => Origin::Unknown,
     }
 }
 
 /// A local reply known by its text alone. Only texts that Envoy 1.40 gives before it sends.
 fn local_text(status: u16, body: &[u8]) -> Origin {
     const RESET: &[u8] = b"upstream connect error or disconnect/reset before headers. ";
-    const REASONS: [&[u8]; 6] = [
+    const REASONS: [&[u8]; 5] = [
         b"reset reason: remote connection failure",
         b"reset reason: local connection failure",
         b"reset reason: connection failure",
         b"reset reason: overflow",
         b"reset reason: remote refused stream reset",
-        b"retried and the latest reset reason: remote connection failure",
     ];
     let refused = body
         .strip_prefix(RESET)
@@ -161,10 +170,11 @@ pub fn meaning(origin: Origin, outcome: Option<&[u8]>, on_ambiguous: OnAmbiguous
 mod tests {
     use super::*;
 
-    fn internal(status: u16, details: &str) -> Origin {
+    fn internal(status: u16, details: &str, attempts: &str) -> Origin {
         let answer = Answer {
             status: Some(status),
             details: Some(details.as_bytes()),
+            attempts: Some(attempts.as_bytes()),
             service_time: true,
             ..Answer::default()
         };
@@ -181,19 +191,50 @@ mod tests {
         origin(Route::Direct, &answer)
     }
 
+    const REFUSED: &str = "upstream_reset_before_response_started{remote_connection_failure|\
+                           delayed_connect_error:_Connection_refused}";
+
     #[test]
     fn through_an_internal_listener_the_details_decide() {
         let reset = "upstream_reset_before_response_started";
-        assert_eq!(internal(201, "via_upstream"), Origin::Upstream(201));
-        assert_eq!(internal(503, "via_upstream"), Origin::Upstream(503));
-        assert_eq!(internal(503, "no_healthy_upstream"), Origin::NeverSent);
-        assert_eq!(internal(404, "route_not_found"), Origin::NeverSent);
-        let refused = "{remote_connection_failure|delayed_connect_error:_Connection_refused}";
-        assert_eq!(internal(503, &format!("{reset}{refused}")), Origin::NeverSent);
-        assert_eq!(internal(503, &format!("{reset}{{connection_termination}}")), Origin::Unknown);
-        assert_eq!(internal(504, "response_timeout"), Origin::Unknown);
-        assert_eq!(internal(503, "something_new"), Origin::Unknown);
-        assert_eq!(internal(200, "via_upstream_but_not_quite"), Origin::Unknown);
+        assert_eq!(internal(201, "via_upstream", "1"), Origin::Upstream(201));
+        assert_eq!(internal(503, "via_upstream", "1"), Origin::Upstream(503));
+        assert_eq!(internal(503, "no_healthy_upstream", "1"), Origin::NeverSent);
+        assert_eq!(internal(503, REFUSED, "1"), Origin::NeverSent);
+        let terminated = format!("{reset}{{connection_termination}}");
+        assert_eq!(internal(503, &terminated, "1"), Origin::Unknown);
+        assert_eq!(internal(504, "response_timeout", "1"), Origin::Unknown);
+        assert_eq!(internal(503, "something_new", "1"), Origin::Unknown);
+        assert_eq!(internal(200, "via_upstream_but_not_quite", "1"), Origin::Unknown);
+    }
+
+    #[test]
+    fn what_did_not_come_to_the_router_was_never_sent() {
+        for (status, details) in [
+            (404, "route_not_found"),
+            (429, "local_rate_limited"),
+            (403, "rbac_access_denied_matched_policy[none]"),
+            (431, "http1.too_many_headers"),
+            (418, "something_new"),
+        ] {
+            assert_eq!(internal(status, details, "0"), Origin::NeverSent, "{details}");
+        }
+    }
+
+    #[test]
+    fn a_connection_refused_on_a_second_try_says_nothing_about_the_first() {
+        assert_eq!(internal(503, REFUSED, "2"), Origin::Unknown);
+        let answer =
+            Answer { status: Some(503), details: Some(REFUSED.as_bytes()), ..Answer::default() };
+        assert_eq!(origin(Route::Internal, &answer), Origin::Unknown, "not told how often");
+    }
+
+    #[test]
+    fn a_status_that_is_none_may_have_been_executed() {
+        for status in [0, 100, 199, 600, 700, 999] {
+            assert_eq!(internal(status, "via_upstream", "1"), Origin::Unknown, "{status}");
+            assert_eq!(direct(status, true, ""), Origin::Unknown, "{status}");
+        }
     }
 
     #[test]

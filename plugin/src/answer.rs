@@ -96,8 +96,13 @@ impl Answer {
 
 /// The outcome of an upstream's final answer: a tombstone where its body is too large to keep.
 #[must_use]
-pub fn outcome(status: u16, headers: &[(String, Vec<u8>)], body: &[u8], rule: &Rule) -> Outcome {
-    if body.len() > rule.response_body_max_bytes as usize {
+pub fn outcome(
+    status: u16,
+    headers: &[(String, Vec<u8>)],
+    body: &[u8],
+    body_max_bytes: usize,
+) -> Outcome {
+    if body.len() > body_max_bytes {
         let location = headers.iter().find(|(name, _)| name == "location");
         return Outcome::Tombstone { status, location: location.map(|(_, value)| value.clone()) };
     }

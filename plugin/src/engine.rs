@@ -88,6 +88,8 @@ pub enum Input {
         /// How.
         answer: CallAnswer,
     },
+    /// A request was refused before it was read, since there is no room for it.
+    Overloaded,
     /// A stream is gone; it cannot be answered any more.
     StreamGone {
         /// Which.
@@ -207,6 +209,12 @@ impl Engine {
         self.executions.len()
     }
 
+    /// Bodies and headers held now, in bytes.
+    #[must_use]
+    pub fn bytes_held(&self) -> u64 {
+        self.bytes_held
+    }
+
     /// No new requests will come; greetings stop.
     pub fn drain(&mut self) {
         self.draining = true;
@@ -241,6 +249,7 @@ impl Engine {
                 Input::UpstreamAnswered { execution, answer } => {
                     self.upstream_answered(execution, answer, now_us, &mut out);
                 }
+                Input::Overloaded => out.push(Command::Count(Metric::Overloads)),
                 Input::StreamGone { stream } => self.stream_gone(stream),
                 Input::Tick => self.tick(now_us, &mut out),
             }
@@ -257,7 +266,7 @@ impl Engine {
         now_us: u64,
         out: &mut Vec<Command>,
     ) {
-        let bytes = request.body.len() as u64;
+        let bytes = request.bytes();
         let limits = self.config.limits;
         let full = self.executions.len() >= limits.executions_max as usize
             || self.bytes_held.saturating_add(bytes) > limits.bytes_max;
@@ -277,7 +286,7 @@ impl Engine {
         self.next_id = id.wrapping_add(1);
         self.bytes_held = self.bytes_held.saturating_add(bytes);
         let give_up_us = now_us.saturating_add(patience_us);
-        let execution = Execution::new(stream, request, cluster, give_up_us);
+        let execution = Execution::new(stream, request, bytes, cluster, give_up_us);
         self.executions.insert(id, execution);
         self.ready.push_back(batch::Ready { execution: id, group: None });
     }
@@ -302,9 +311,10 @@ impl Engine {
         let Some(execution) = self.executions.get_mut(&id) else { return };
         let Some(rule) = self.config.rules.get(execution.rule) else { return };
         let answer_by_us = now_us.saturating_add(patience_us);
-        let bytes = execution.bytes;
-        execution.settle(rule, answer, answer_by_us, out);
-        self.bytes_held = self.bytes_held.saturating_sub(bytes).saturating_add(execution.bytes);
+        let held = self.bytes_held.saturating_add(answer.bytes());
+        let room = held <= self.config.limits.bytes_max;
+        execution.settle(rule, answer, answer_by_us, room, out);
+        recount(&mut self.bytes_held, execution);
         if let Op::Idle = execution.op {
             execution.op = Op::Queued;
             self.ready.push_back(batch::Ready { execution: id, group: None });
@@ -323,6 +333,7 @@ impl Engine {
         let mut due = Vec::new();
         for (id, execution) in &mut self.executions {
             execution.lose_patience(now_us, out);
+            recount(&mut self.bytes_held, execution);
             match execution.op {
                 Op::Waiting { until_us, group } if now_us >= until_us => {
                     execution.op = Op::Queued;
@@ -367,9 +378,24 @@ impl Engine {
     }
 }
 
+/// Brings the sum up to date with what `execution` holds.
+fn recount(sum: &mut u64, execution: &mut Execution) {
+    let now = execution.held();
+    *sum = sum.saturating_sub(execution.bytes).saturating_add(now);
+    execution.bytes = now;
+}
+
 // === impl CallAnswer ===
 
 impl CallAnswer {
+    /// What it holds of memory, in bytes, but for its headers.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::NotDispatched => 0,
+            Self::Ended { body, .. } => body.len() as u64,
+        }
+    }
+
     /// The parts that tell what an answer means.
     fn classified(&self) -> Classified<'_> {
         match self {
@@ -382,6 +408,7 @@ impl CallAnswer {
                 Classified {
                     status: *status,
                     details: first(latchkey_core::classify::DETAILS_HEADER),
+                    attempts: first(latchkey_core::classify::ATTEMPTS_HEADER),
                     service_time: first(latchkey_core::classify::SERVICE_TIME_HEADER).is_some(),
                     outcome: first(latchkey_core::classify::OUTCOME_HEADER),
                     body,

@@ -2,7 +2,7 @@
 
 use latchkey_core::config::{Client, Config, MissingClient, Rule};
 use latchkey_core::fingerprint::{Parts, RequestDigest, Secret};
-use latchkey_core::headers::forwarded;
+use latchkey_core::headers::{connection_names, forwarded};
 use latchkey_core::identity::Identity;
 use latchkey_core::key::{self, Key};
 use latchkey_core::operation::Claim;
@@ -68,8 +68,12 @@ impl Headers {
 /// Decides on a request by its headers.
 #[must_use]
 pub fn admit(config: &Config, headers: &Headers) -> Admission {
-    let method = headers.first(":method").unwrap_or_default();
-    let path = headers.first(":path").unwrap_or_default();
+    let (method, path) = (headers.first(":method"), headers.first(":path"));
+    let (Some(method), Some(path)) = (method, path) else {
+        // Only CONNECT has no path. What cannot be read must not go unguarded.
+        let connect = method == Some(b"CONNECT");
+        return if connect { Admission::Pass } else { Admission::Refuse(unreadable()) };
+    };
     let Some((index, rule)) = config.rule_for(method, path) else { return Admission::Pass };
     if is_tunnel(method, headers) {
         return Admission::Pass;
@@ -92,15 +96,21 @@ pub fn admit(config: &Config, headers: &Headers) -> Admission {
     }
 }
 
-/// Upgrades, CONNECT and gRPC: their bodies never end or their answers cannot be replayed.
+/// Upgrades, CONNECT and gRPC: their bodies never end or their answers cannot be replayed. Read
+/// as Envoy reads them, so that nothing else goes unguarded.
 fn is_tunnel(method: &[u8], headers: &Headers) -> bool {
-    let grpc = headers
+    let upgrade = headers.first("upgrade").is_some()
+        && headers
+            .all("connection")
+            .any(|value| connection_names(value).iter().any(|name| name == "upgrade"));
+    method == b"CONNECT" || headers.first(":protocol").is_some() || upgrade || is_grpc(headers)
+}
+
+fn is_grpc(headers: &Headers) -> bool {
+    headers
         .first("content-type")
-        .is_some_and(|media_type| media_type.starts_with(b"application/grpc"));
-    method == b"CONNECT"
-        || headers.first(":protocol").is_some()
-        || headers.first("upgrade").is_some()
-        || grpc
+        .and_then(|media_type| media_type.strip_prefix(b"application/grpc"))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"+") || rest.starts_with(b";"))
 }
 
 /// The client's name, `None` where the request passes unguarded.
@@ -151,6 +161,14 @@ fn text(headers: &Headers) -> Result<Vec<(String, String)>, Problem> {
         })
 }
 
+fn unreadable() -> Problem {
+    Problem::new(
+        Kind::HeaderInvalid,
+        400,
+        "The request's method or path cannot be read. It was not executed.",
+    )
+}
+
 fn key_missing(rule: &Rule) -> Problem {
     let detail = format!(
         "This operation requires a key. Send a new, unique `{}` with each operation, and the \
@@ -174,6 +192,18 @@ pub fn too_large(rule: &Rule) -> Problem {
         rule.request_body_max_bytes
     );
     Problem::new(Kind::PayloadTooLarge, 413, detail)
+}
+
+// === impl Guarded ===
+
+impl Guarded {
+    /// What it holds of memory, in bytes: body and headers.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let headers =
+            self.headers.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+        headers.fold(self.body.len(), usize::saturating_add) as u64
+    }
 }
 
 // === impl Plan ===

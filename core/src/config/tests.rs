@@ -65,6 +65,7 @@ fn an_error_names_the_field_and_says_what_would_be_right() {
         with("/rules/0/lease_ms", json!(0)),
         with("/rules/0/lease_ms", json!(-1)),
         with("/rules/0/ttl_s", json!(3)),
+        with("/state/timeout_ms", json!(3000)),
         with("/rules/0/held_ttl_s", json!(60)),
         with("/rules/0/leese_ms", json!(5000)),
         with("/rules/0/on_ambiguous", json!("guess")),
@@ -84,6 +85,7 @@ fn an_error_names_the_field_and_says_what_would_be_right() {
 rules[0].lease_ms: 0 is out of range; it must be from 4000 to 3600000
 rules[0].lease_ms: invalid value: integer `-1`, expected u64 at line 1 column 136
 rules[0].lease_ms: a lease of 15000 ms is longer than the retention of 3 s; make lease_ms smaller or ttl_s larger
+rules[0].lease_ms: a lease of 15000 ms is lost with one call to the state that times out; make it at least 18000 ms, six times state.timeout_ms
 rules[0].held_ttl_s: 60 s is less than ttl_s (86400 s); a held key must not be forgotten before others
 rules[0].leese_ms: unknown field `leese_ms`, expected one of `name`, `match`, `key`, `client`, `fingerprint`, `execute`, `lease_ms`, `ttl_s`, `held_ttl_s`, `on_conflict`, `on_ambiguous`, `on_state_failure`, `request_body_max_bytes`, `store`, `retry` at line 1 column 133
 rules[0].on_ambiguous: unknown variant `guess`, expected `reexecute` or `hold` at line 1 column 218

@@ -12,6 +12,9 @@ use crate::wire::CANDIDATES_MAX;
 /// Twice the longest gap that a store takes for no outage: an outage too short to be noticed
 /// is then too short to lose a lease.
 const LEASE_MIN_MS: u64 = 4_000;
+/// A lease is renewed after a third of it; what is left then must outlast two calls that are
+/// lost and a third that is answered.
+const LEASE_MIN_STATE_TIMEOUTS: u64 = 6;
 /// An hour: longer ones would keep a dead gateway's keys from their owners for as long.
 const LEASE_MAX_MS: u64 = 60 * 60 * 1_000;
 /// 90 days: twice the longest that a provider documents.
@@ -49,6 +52,9 @@ pub(super) fn config(raw: raw::Config) -> Checked<Config> {
     let limits =
         Limits { executions_max: raw.limits.executions_max, bytes_max: raw.limits.bytes_max };
     let rules = raw.rules.into_iter().enumerate().map(rule).collect::<Checked<Vec<_>>>()?;
+    for (at, rule) in rules.iter().enumerate() {
+        outlasts(at, rule, &state)?;
+    }
     unique("rules", "name", rules.iter().map(|it| it.name.as_str()))?;
     Ok(Config { namespace: raw.namespace, secrets, state, limits, rules })
 }
@@ -125,6 +131,19 @@ fn terms(path: &dyn Fn(&str) -> String, raw: &raw::Rule) -> Checked<Terms> {
         ttl_us: raw.ttl_s * 1_000_000,
         held_ttl_us: raw.held_ttl_s * 1_000_000,
     })
+}
+
+fn outlasts(at: usize, rule: &Rule, state: &StateEndpoint) -> Checked<()> {
+    let lease_ms = rule.terms.lease_us / 1_000;
+    let least_ms = u64::from(state.timeout_ms) * LEASE_MIN_STATE_TIMEOUTS;
+    if lease_ms >= least_ms {
+        return Ok(());
+    }
+    let reason = format!(
+        "a lease of {lease_ms} ms is lost with one call to the state that times out; make it at \
+         least {least_ms} ms, six times state.timeout_ms"
+    );
+    Err(ConfigError { path: format!("rules[{at}].lease_ms"), reason })
 }
 
 fn matches(path: &dyn Fn(&str) -> String, raw: raw::Match) -> Checked<Match> {

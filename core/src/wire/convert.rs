@@ -394,8 +394,12 @@ fn fence(fence: u64) -> Decoded<Option<Fence>> {
     Ok(Some(micros(fence, "fence")?).filter(|fence| *fence > 0).map(Fence))
 }
 
+/// The status of an outcome, which clients will be told.
 fn status(status: u32) -> Decoded<u16> {
-    optional_status(status)?.ok_or(WireError::Missing("status"))
+    match optional_status(status)?.ok_or(WireError::Missing("status"))? {
+        status @ 200..=599 => Ok(status),
+        _ => Err(WireError::OutOfRange("status")),
+    }
 }
 
 pub(super) fn optional_status(status: u32) -> Decoded<Option<u16>> {

@@ -145,7 +145,10 @@ impl Engine {
             Err((lost, why)) => {
                 out.push(Command::Count(Metric::StateCallsFailed));
                 self.warn(now_us, &format!("a call to the state failed: {why}"), out);
-                let groups = self.halves(batch.executions.len());
+                let groups = match lost {
+                    Lost::NeverSent => BTreeMap::new(),
+                    Lost::Unknown => self.halves(batch.executions.len()),
+                };
                 for (at, id) in batch.executions.into_iter().enumerate() {
                     let group = groups.get(&at).copied();
                     self.again(id, batch.sent_us, lost, group, now_us);
@@ -155,11 +158,9 @@ impl Engine {
         self.drop_finished();
     }
 
-    /// Which half of a failed call each of its operations goes out with next.
+    /// Which half of a failed call each of its operations goes out with next; one that was
+    /// alone stays alone.
     fn halves(&mut self, count: usize) -> BTreeMap<usize, u64> {
-        if count < 2 {
-            return BTreeMap::new();
-        }
         let (first, second) = (self.next_id, self.next_id.wrapping_add(1));
         self.next_id = second.wrapping_add(1);
         (0..count).map(|at| (at, if at < count / 2 { first } else { second })).collect()

@@ -114,9 +114,14 @@ pub(super) enum Need {
 // === impl Execution ===
 
 impl Execution {
-    pub(super) fn new(stream: u32, guarded: Guarded, cluster: String, give_up_us: u64) -> Self {
+    pub(super) fn new(
+        stream: u32,
+        guarded: Guarded,
+        bytes: u64,
+        cluster: String,
+        give_up_us: u64,
+    ) -> Self {
         let Guarded { rule, identity, claim, headers, body } = guarded;
-        let bytes = body.len() as u64;
         let request = Request { cluster, headers, body };
         Self {
             stream: Some(stream),
@@ -131,6 +136,23 @@ impl Execution {
             ticket: None,
             lease_until_us: 0,
             renew_at_us: u64::MAX,
+        }
+    }
+
+    /// What it holds of memory, in bytes.
+    pub(super) fn held(&self) -> u64 {
+        match &self.stage {
+            // Only ever dropped whole.
+            Stage::Claiming { .. } => self.bytes,
+            Stage::Settling { settlement, answer, .. } => {
+                let stored = match settlement {
+                    Settlement::Complete(Outcome::Response(response)) => response.body.len(),
+                    Settlement::Complete(Outcome::Tombstone { .. }) | Settlement::Fail { .. } => 0,
+                };
+                let told = answer.as_ref().map_or(0, |fresh| fresh.answer.body.len());
+                stored.saturating_add(told) as u64
+            }
+            Stage::Executing | Stage::Abandoning | Stage::Gone => 0,
         }
     }
 

@@ -10,12 +10,14 @@ use super::{CallAnswer, Command, Metric, route};
 use crate::answer::{self, Answer};
 
 impl Execution {
-    /// The upstream call has ended.
+    /// The upstream call has ended. Without `room` for its body the client is told at once, and
+    /// a tombstone is stored: what is known must not be lost for its size.
     pub(super) fn settle(
         &mut self,
         rule: &Rule,
         answer: CallAnswer,
         answer_by_us: u64,
+        room: bool,
         out: &mut Vec<Command>,
     ) {
         // The record's policy holds, which may be stricter than the rule's.
@@ -32,7 +34,7 @@ impl Execution {
             CallAnswer::Ended { status, headers, body } => (status, headers, body),
         };
         let (settlement, fresh) = match (meaning, status) {
-            (Meaning::Final, Some(status)) => completed(status, &headers, body, rule),
+            (Meaning::Final, Some(status)) => completed(status, &headers, body, rule, room),
             (Meaning::Final, None) => unknown(None, on_ambiguous),
             (Meaning::Failed(kind), status) => match (origin, status) {
                 (Origin::Upstream(status), _) => passed_on(kind, status, &headers, body),
@@ -49,9 +51,12 @@ impl Execution {
         if let Settlement::Fail { kind: FailKind::Ambiguous, .. } = settlement {
             out.push(Command::Count(Metric::Ambiguous));
         }
-        self.bytes = held(&settlement, &fresh);
         self.stage = Stage::Settling { settlement, answer: Some(fresh), answer_by_us };
         self.tries = 0;
+        if !room {
+            out.push(Command::Count(Metric::Unstored));
+            self.tell_fresh(true, out);
+        }
     }
 }
 
@@ -60,8 +65,10 @@ fn completed(
     headers: &[(String, Vec<u8>)],
     body: Vec<u8>,
     rule: &Rule,
+    room: bool,
 ) -> (Settlement, Fresh) {
-    let outcome = answer::outcome(status, headers, &body, rule);
+    let body_max = if room { rule.response_body_max_bytes as usize } else { 0 };
+    let outcome = answer::outcome(status, headers, &body, body_max);
     let body_is_outcomes = matches!(outcome, Outcome::Response(_));
     let own_body = if body_is_outcomes { Vec::new() } else { body };
     let answer = Answer::fresh(status, headers, own_body);
@@ -92,12 +99,4 @@ fn unknown(status: Option<u16>, on_ambiguous: OnAmbiguous) -> (Settlement, Fresh
 
 fn own(answer: Answer) -> Fresh {
     Fresh { answer, body_is_outcomes: false }
-}
-
-fn held(settlement: &Settlement, fresh: &Fresh) -> u64 {
-    let stored = match settlement {
-        Settlement::Complete(Outcome::Response(response)) => response.body.len(),
-        Settlement::Complete(Outcome::Tombstone { .. }) | Settlement::Fail { .. } => 0,
-    };
-    stored.saturating_add(fresh.answer.body.len()) as u64
 }

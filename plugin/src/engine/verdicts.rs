@@ -1,12 +1,11 @@
 //! What the state's answer to an operation does to its execution.
 
-use latchkey_core::classify::DETAILS_HEADER;
 use latchkey_core::headers::ours;
 use latchkey_core::operation::{Reply, Verdict};
 use latchkey_core::wire::Answer;
 
 use super::execution::{Execution, Need, Op, Request, Stage};
-use super::{Call, Command, Engine, Metric};
+use super::{Call, Command, Engine, Metric, recount};
 
 impl Engine {
     /// One operation was answered.
@@ -156,17 +155,15 @@ impl Engine {
             return;
         };
         let call = execution.call(request, rule.execute.timeout_ms);
-        self.bytes_held = self.bytes_held.saturating_sub(execution.bytes);
-        execution.bytes = 0;
+        recount(&mut self.bytes_held, execution);
         out.push(Command::CallUpstream { execution: id, call });
     }
 
     /// An execution that has nothing under way may have something to ask at once.
     fn go_on(&mut self, id: u64, now_us: u64) {
-        if let Some(execution) = self.executions.get(&id)
-            && execution.op == Op::Idle
-            && execution.needs(now_us) != Need::Nothing
-        {
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        recount(&mut self.bytes_held, execution);
+        if execution.op == Op::Idle && execution.needs(now_us) != Need::Nothing {
             self.at_once(id, None);
         }
     }
@@ -184,7 +181,6 @@ impl Execution {
             ];
             headers.extend(ours.map(|(name, value)| (name.to_owned(), value)));
         }
-        headers.retain(|(name, _)| name != DETAILS_HEADER);
         Call { cluster, headers, body, timeout_ms }
     }
 

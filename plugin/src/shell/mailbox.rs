@@ -16,6 +16,8 @@ use super::host;
 pub(super) enum Note {
     /// It waits for this request to be guarded.
     Submit { stream: u32, request: Box<Guarded>, cluster: Option<String> },
+    /// It was refused for want of room.
+    Overloaded,
     /// It is gone, after it had submitted.
     Gone { stream: u32 },
 }

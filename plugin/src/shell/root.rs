@@ -4,7 +4,7 @@
 //! mailbox and queue. The old one answers `on_done` with false while anything is under way, so
 //! that its call-outs are not cancelled, and says `done` once when nothing is.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use std::time::Instant;
 use latchkey_core::config::Config;
 use latchkey_core::fingerprint::Secret;
 use latchkey_core::hex;
-use latchkey_core::wire::state_v1 as wire;
+use latchkey_core::wire::{TEXT_BYTES_MAX, state_v1 as wire};
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
 use sha2::{Digest, Sha256};
@@ -39,6 +39,9 @@ pub(super) struct Shared {
     pub(super) gateway: String,
     pub(super) mailbox: Mailbox,
     waiting: RefCell<BTreeSet<u32>>,
+    /// What the engine held when it last looked, and what was submitted since: executions and
+    /// their bytes.
+    held: Cell<(usize, u64)>,
 }
 
 /// What a call-out's answer is for.
@@ -74,6 +77,20 @@ impl Shared {
         if let Ok(mut waiting) = self.waiting.try_borrow_mut() {
             waiting.insert(stream);
         }
+    }
+
+    /// Whether there is room for one more execution with a body of `size` bytes; takes it if so.
+    /// Asked before the body is copied: a crowd of large ones must not outgrow the VM between
+    /// two looks of the engine, which then counts exactly.
+    pub(super) fn make_room(&self, size: usize) -> bool {
+        let limits = self.config.limits;
+        let (executions, bytes) = self.held.get();
+        let then = (executions.saturating_add(1), bytes.saturating_add(size as u64));
+        let room = then.0 <= limits.executions_max as usize && then.1 <= limits.bytes_max;
+        if room {
+            self.held.set(then);
+        }
+        room
     }
 
     /// Whether it was waiting.
@@ -121,13 +138,12 @@ impl RootContext for Root {
         // One message stands for all notes; more may have gathered.
         while host::dequeue(queue) {}
         if let Some(running) = &mut self.running {
-            running.read_mailbox();
+            running.feed([]);
         }
     }
 
     fn on_tick(&mut self) {
         if let Some(running) = &mut self.running {
-            running.read_mailbox();
             running.feed([Input::Tick]);
         }
     }
@@ -154,7 +170,7 @@ impl Running {
         let queue = host::register_queue(&format!("latchkey-{}", hex::encode(&worker)));
         let node = host::property(&["xds", "node", "id"])
             .and_then(|node| String::from_utf8(node).ok())
-            .filter(|node| !node.is_empty())
+            .filter(|node| !node.is_empty() && node.len() <= TEXT_BYTES_MAX)
             .unwrap_or_else(|| "envoy".to_owned());
         let gateway = wire::Gateway {
             node: node.clone(),
@@ -166,8 +182,8 @@ impl Running {
         let engine = Engine::new(config.clone(), gateway);
         let mailbox = Mailbox::default();
         mailbox.set_queue(queue);
-        let waiting = RefCell::default();
-        let shared = Rc::new(Shared { config, secrets, gateway: node, mailbox, waiting });
+        let (waiting, held) = (RefCell::default(), Cell::default());
+        let shared = Rc::new(Shared { config, secrets, gateway: node, mailbox, waiting, held });
         host::set_tick_period_ms(TICK_MS);
         Ok(Self {
             id,
@@ -181,16 +197,12 @@ impl Running {
         })
     }
 
-    fn read_mailbox(&mut self) {
-        let inputs: Vec<_> = self.shared.mailbox.take().into_iter().map(Input::from).collect();
-        if !inputs.is_empty() {
-            self.feed(inputs);
-        }
-    }
-
+    /// Gives the engine everything that was submitted since the last look, and then `inputs`:
+    /// what it holds afterwards is all there is.
     fn feed(&mut self, inputs: impl IntoIterator<Item = Input>) {
         let now_us = self.now_us();
-        let mut commands = self.engine.handle_all(inputs, now_us);
+        let notes = self.shared.mailbox.take().into_iter().map(Input::from);
+        let mut commands = self.engine.handle_all(notes.chain(inputs), now_us);
         while !commands.is_empty() {
             let refused: Vec<_> =
                 commands.into_iter().filter_map(|command| self.run(command)).collect();
@@ -200,7 +212,9 @@ impl Running {
                 self.engine.handle_all(refused, now_us)
             };
         }
-        self.metrics.in_flight(self.engine.executions_in_flight());
+        let executions = self.engine.executions_in_flight();
+        self.shared.held.set((executions, self.engine.bytes_held()));
+        self.metrics.in_flight(executions);
         if self.owes_done && self.engine.is_idle() && self.pending.is_empty() {
             self.owes_done = false;
             host::set_effective_context(self.id);
@@ -333,6 +347,7 @@ impl From<Note> for Input {
     fn from(note: Note) -> Self {
         match note {
             Note::Submit { stream, request, cluster } => Self::Submit { stream, request, cluster },
+            Note::Overloaded => Self::Overloaded,
             Note::Gone { stream } => Self::StreamGone { stream },
         }
     }

@@ -59,6 +59,10 @@ impl Stream {
         else {
             return Action::Pause;
         };
+        if !shared.make_room(size) {
+            shared.mailbox.put(Note::Overloaded);
+            return self.refuse(&answer::overloaded());
+        }
         let body = if size == 0 { Vec::new() } else { host::buffer(Buffer::RequestBody, size) };
         let mut execution = [0; 16];
         // A short body would be another request; without randomness no execution has a name.
