@@ -101,9 +101,9 @@ impl HttpContext for Stream {
             }
             Admission::Refuse(problem) => self.refuse(&problem),
             Admission::Guard(plan) => {
-                let cluster = route_cluster();
                 let rule = shared.config.rules.get(plan.rule);
                 let direct = rule.is_some_and(|rule| rule.execute.to == ExecuteTo::Direct);
+                let cluster = if direct { route_cluster() } else { None };
                 if direct && cluster.is_none() {
                     // A redirect or a direct response: there is nothing to execute.
                     self.latch = Latch::Passed;
