@@ -234,3 +234,6 @@ fn connection(headers: &[(String, Vec<u8>)]) -> Vec<String> {
         .flat_map(|(_, value)| connection_names(value))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

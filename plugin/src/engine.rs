@@ -309,6 +309,8 @@ impl Engine {
     ) {
         let patience_us = self.patience_us();
         let Some(execution) = self.executions.get_mut(&id) else { return };
+        // Whatever else may answer, only what was sent can have an outcome.
+        let Stage::Executing = execution.stage else { return };
         let Some(rule) = self.config.rules.get(execution.rule) else { return };
         let answer_by_us = now_us.saturating_add(patience_us);
         let held = self.bytes_held.saturating_add(answer.bytes());
@@ -425,3 +427,6 @@ fn route(rule: &Rule) -> Route {
         ExecuteTo::Direct => Route::Direct,
     }
 }
+
+#[cfg(test)]
+mod tests;

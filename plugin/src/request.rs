@@ -269,3 +269,6 @@ impl Plan {
 fn is_pseudo(name: &str) -> bool {
     matches!(name, ":method" | ":path" | ":authority" | ":scheme")
 }
+
+#[cfg(test)]
+mod tests;

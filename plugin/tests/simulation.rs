@@ -4,6 +4,14 @@
 //!
 //! `LATCHKEY_SEEDS=10000 cargo test -p latchkey-plugin --test simulation` looks longer.
 
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "tests may panic"
+)]
+
 mod simulation {
     pub(crate) mod network;
     pub(crate) mod random;

@@ -61,7 +61,9 @@ impl Engine {
     /// An empty call: it tells the state that we are here, and us the store's clock.
     fn greet(&mut self, now_us: u64, out: &mut Vec<Command>) {
         let known = self.clock.at(now_us).is_some();
-        if !self.batches.is_empty() || (self.draining && known) {
+        // Who ends greets only for those who still wait to claim.
+        let over = self.draining && (known || self.executions.is_empty());
+        if !self.batches.is_empty() || over {
             return;
         }
         let pause_us = if known { HEARTBEAT_US } else { GREETING_AGAIN_US };

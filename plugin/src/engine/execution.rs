@@ -285,11 +285,8 @@ impl Execution {
     pub(super) fn lose_patience(&mut self, now_us: u64, out: &mut Vec<Command>) {
         match &mut self.stage {
             Stage::Claiming { give_up_us, .. } if now_us >= *give_up_us => self.give_up(out),
-            Stage::Settling { answer, answer_by_us, .. } if now_us >= *answer_by_us => {
-                if answer.is_some() {
-                    out.push(Command::Count(Metric::Unstored));
-                    self.tell_fresh(true, out);
-                }
+            Stage::Settling { answer_by_us, .. } if now_us >= *answer_by_us => {
+                self.tell_fresh(true, out);
             }
             Stage::Claiming { .. }
             | Stage::Executing
@@ -310,7 +307,7 @@ impl Execution {
         }
     }
 
-    /// Tells the client its own outcome.
+    /// Tells the client its own outcome, unless that was told before.
     pub(super) fn tell_fresh(&mut self, unstored: bool, out: &mut Vec<Command>) {
         let Stage::Settling { settlement, answer, .. } = &mut self.stage else { return };
         let Some(Fresh { mut answer, body_is_outcomes }) = answer.take() else { return };
@@ -319,7 +316,11 @@ impl Execution {
             answer.body =
                 if unstored { response.body.clone() } else { std::mem::take(&mut response.body) };
         }
-        self.tell(if unstored { answer.unstored() } else { answer }, out);
+        if unstored {
+            out.push(Command::Count(Metric::Unstored));
+            answer = answer.unstored();
+        }
+        self.tell(answer, out);
     }
 
     /// How long to pause after the present number of tries.

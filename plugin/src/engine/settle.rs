@@ -54,7 +54,6 @@ impl Execution {
         self.stage = Stage::Settling { settlement, answer: Some(fresh), answer_by_us };
         self.tries = 0;
         if !room {
-            out.push(Command::Count(Metric::Unstored));
             self.tell_fresh(true, out);
         }
     }

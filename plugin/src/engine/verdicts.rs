@@ -66,15 +66,9 @@ impl Engine {
         let Some(rule) = self.config.rules.get(execution.rule) else { return };
         match reply {
             Reply::Claimed(claimed) => {
-                let metric = if claimed.attempt == 1 {
-                    Metric::FirstExecutions
-                } else {
-                    Metric::Reexecutions
-                };
                 execution.granted(claimed, sent_us);
                 execution.tries = 0;
                 if let Stage::Claiming { .. } = execution.stage {
-                    out.push(Command::Count(metric));
                     self.send(id, now_us, out);
                 }
             }
@@ -97,7 +91,9 @@ impl Engine {
                 | Stage::Settling { .. }
                 | Stage::Gone => self.at_once(id, None),
             },
+            // No answer to a claim: what became of it is as unknown as without one.
             Reply::Renewed { .. } | Reply::Settled | Reply::Gone | Reply::Operator(_) => {
+                execution.claim_may_have_landed = true;
                 self.failed(id, sent_us, now_us);
             }
         }
@@ -154,6 +150,9 @@ impl Engine {
             execution.stage = stage;
             return;
         };
+        let first = execution.ticket().is_some_and(|ticket| ticket.attempt == 1);
+        let metric = if first { Metric::FirstExecutions } else { Metric::Reexecutions };
+        out.push(Command::Count(metric));
         let call = execution.call(request, rule.execute.timeout_ms);
         recount(&mut self.bytes_held, execution);
         out.push(Command::CallUpstream { execution: id, call });
@@ -189,10 +188,7 @@ impl Execution {
     fn unreadable(&mut self, out: &mut Vec<Command>) {
         match self.stage {
             Stage::Claiming { .. } => self.give_up(out),
-            Stage::Settling { .. } => {
-                out.push(Command::Count(Metric::Unstored));
-                self.tell_fresh(true, out);
-            }
+            Stage::Settling { .. } => self.tell_fresh(true, out),
             Stage::Executing => {
                 self.stop_renewing();
                 self.op = Op::Idle;

@@ -1,4 +1,4 @@
-//! A small generator (SplitMix64), so that a seed is a run.
+//! A small generator (`SplitMix64`), so that a seed is a run.
 
 pub(crate) struct Random(u64);
 

@@ -280,7 +280,7 @@ impl World {
     fn obey(&mut self, gateway: usize, command: Command) {
         let life = self.gateways[gateway].life;
         match command {
-            Command::CallState { batch, body, .. } => self.call_state(gateway, batch, body),
+            Command::CallState { batch, body, .. } => self.call_state(gateway, batch, &body),
             Command::CallUpstream { execution, call } => {
                 let fence = header(&call, "idempotency-fence").parse().unwrap();
                 assert!(
@@ -303,7 +303,7 @@ impl World {
     }
 
     /// A call to the state: it may be refused, lost on either way, late, or arrive twice.
-    fn call_state(&mut self, gateway: usize, batch: u64, body: Vec<u8>) {
+    fn call_state(&mut self, gateway: usize, batch: u64, body: &[u8]) {
         let life = self.gateways[gateway].life;
         let faulty = self.now < HEALED_US && self.random.chance(self.faults.network);
         let timed_out = self.now + STATE_TIMEOUT_US;
@@ -312,7 +312,7 @@ impl World {
             gateway,
             life,
             batch,
-            body: body.clone(),
+            body: body.to_vec(),
             reply_after,
         };
         if !self.store_up || self.gateways[gateway].cut_off {
