@@ -9,12 +9,14 @@ mod convert;
 mod stored;
 
 #[expect(missing_docs, reason = "made from proto/record.proto, whose comments these are")]
+#[rustfmt::skip]
 pub mod record_v1;
 #[expect(
     missing_docs,
     clippy::doc_markdown,
     reason = "made from proto/state.proto, whose comments these are"
 )]
+#[rustfmt::skip]
 pub mod state_v1;
 
 pub use convert::{

@@ -251,13 +251,16 @@ pub struct Renewed {
 }
 /// The completion or failure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Settled {}
+pub struct Settled {
+}
 /// There is no record, and the operation makes none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Gone {}
+pub struct Gone {
+}
 /// Arrived after `void_after_us`: did nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Void {}
+pub struct Void {
+}
 /// The record is there but cannot be understood: nothing was changed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Unreadable {
@@ -266,7 +269,8 @@ pub struct Unreadable {
 }
 /// The result is too large for this reply: ask for it in a batch of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Alone {}
+pub struct Alone {
+}
 /// The store could not say: unknown, ask again.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Failed {
@@ -321,9 +325,11 @@ pub struct Held {
     pub last_status: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Mismatch {}
+pub struct Mismatch {
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Spent {}
+pub struct Spent {
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FailKind {
