@@ -12,8 +12,12 @@
 //! | `POST /payments/on-approval` | writes the payment down, and answers once it is approved |
 //! | `POST /payments/flaky?status=503&times=1` | the first executions of a key answer this status, then it pays |
 //! | `POST /payments/commit-then-close` | a key's first execution pays, and closes the connection without an answer; later ones pay |
+//! | `POST /payments/commit-then-go-down` | the same, and the service goes down until it is taken up |
+//! | `POST /payments/answer?reference=R&status=201&bytes=N&cut=true` | writes anything down and answers with this status, as many bytes, of which half are sent when it is to be cut, and header values that are no UTF-8 |
 //! | `POST /payments/document?reference=R` | takes any bytes and answers with their length and SHA-256 |
 //! | `GET /payments/7` | a payment |
+//!
+//! PATCH behaves like POST there.
 //!
 //! A second listener, for whoever runs the service and for tests, shows the ledger
 //! (`GET /executions?reference=R`), approves payments (`POST /approve?reference=R`), and takes the
@@ -23,6 +27,7 @@
 //! An execution goes on when its caller leaves, as it does in services that do their work in a
 //! queue or a database: that is what makes unguarded retries dangerous.
 
+mod answers;
 mod approvals;
 mod control;
 mod gate;
@@ -69,7 +74,7 @@ pub async fn serve(
     println!("payments on http://{}, control on http://{}", public.local_addr()?, control);
     let service = match minimal {
         true => service::minimal(),
-        false => service::router(Arc::clone(&ledger), Arc::clone(&approvals)),
+        false => service::router(Arc::clone(&ledger), Arc::clone(&approvals), Arc::clone(&gate)),
     };
     let serving = gate::serve(public, Arc::clone(&gate), service);
     let controlling = axum::serve(private, control::router(ledger, approvals, gate));

@@ -10,11 +10,29 @@ mod keys;
 mod retries;
 mod upstreams;
 
-pub use act::{Act, Narrator};
+use crate::stage::{Options, Setup, Stage, StoreKind};
+pub use act::{
+    Act, IN_PROGRESS, Later, Narrator, OUTCOME_UNKNOWN, check_problem, check_replay, check_status,
+    is_in_progress, pay, pay_without_key,
+};
 pub use crashes::*;
 pub use keys::*;
 pub use retries::*;
 pub use upstreams::*;
+
+/// Plays one step by itself, on a SQLite store behind one gateway that is set up as `change` has
+/// it.
+///
+/// # Panics
+/// With the logs, when the step fails or there is no stage.
+pub async fn play(
+    change: impl Fn(&mut Setup) -> anyhow::Result<()>,
+    step: impl AsyncFnOnce(&mut Act<'_>) -> anyhow::Result<()>,
+) {
+    let options = Options::on(StoreKind::Sqlite);
+    Stage::prove_with(options, change, async |stage| step(&mut Act::new(stage, &Narrator)).await)
+        .await;
+}
 
 /// Calls a macro with the names of all steps, in the order in which the demo shows them.
 #[macro_export]

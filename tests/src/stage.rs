@@ -7,6 +7,7 @@
 mod gateway;
 mod rules;
 mod service;
+mod setup;
 mod store;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use hyper::Method;
 
 pub use gateway::Gateway;
 pub use service::Service;
+pub use setup::Setup;
 pub use store::StoreKind;
 
 use crate::chaos::ChaosProxy;
@@ -83,7 +85,19 @@ impl Stage {
     /// # Panics
     /// Just then.
     pub async fn prove(options: Options, proof: impl AsyncFnOnce(&mut Self) -> anyhow::Result<()>) {
-        let mut stage = match Self::start(options).await {
+        Self::prove_with(options, |_| Ok(()), proof).await;
+    }
+
+    /// The same on a stage whose gateways are set up as `change` has it.
+    ///
+    /// # Panics
+    /// As [`Self::prove`].
+    pub async fn prove_with(
+        options: Options,
+        change: impl Fn(&mut Setup) -> anyhow::Result<()>,
+        proof: impl AsyncFnOnce(&mut Self) -> anyhow::Result<()>,
+    ) {
+        let mut stage = match Self::start_with(options, change).await {
             Ok(stage) => stage,
             Err(error) => panic!("there is no stage: {error:#}"),
         };
@@ -97,10 +111,22 @@ impl Stage {
     /// # Errors
     /// When a program is missing, ends, or is not ready in time.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
+        Self::start_with(options, |_| Ok(())).await
+    }
+
+    /// The same with gateways that are set up as `change` has it.
+    ///
+    /// # Errors
+    /// As [`Self::start`], and those of `change`.
+    pub async fn start_with(
+        options: Options,
+        change: impl Fn(&mut Setup) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
         let tools = Tools::find()?;
         let folder = folder()?;
-        let watchdog = Watchdog::start(&folder)?;
-        if std::env::var_os(KEEP_VARIABLE).is_some() {
+        let keep = std::env::var_os(KEEP_VARIABLE).is_some();
+        let watchdog = Watchdog::start(&folder, keep)?;
+        if keep {
             eprintln!("keeping {}", folder.display());
         }
         let control = ports::free()?;
@@ -134,11 +160,11 @@ impl Stage {
         };
         let mut gateways = Vec::new();
         for number in 1..=options.gateways {
-            let started = Gateway::start(&format!("envoy-{number}"), &parts, true).await;
+            let started = Gateway::start(&format!("envoy-{number}"), &parts, true, &change).await;
             gateways.push(started.map_err(|error| stage.explain(error))?);
         }
         let bare = match options.bench {
-            true => Some(Gateway::start("envoy-bare", &parts, false).await?),
+            true => Some(Gateway::start("envoy-bare", &parts, false, &change).await?),
             false => None,
         };
         stage.gateways = gateways;

@@ -22,6 +22,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// Header lines of a request; more than any gateway in front lets pass.
+const HEADERS_MAX: usize = 1000;
+
 /// Whether connections are accepted.
 pub(super) struct Gate {
     open: watch::Sender<bool>,
@@ -35,7 +38,7 @@ pub(super) struct HangUp;
 
 /// Why a connection ended without an answer.
 #[derive(Debug)]
-struct HungUp;
+pub(super) struct HungUp;
 
 // === impl HungUp ===
 
@@ -136,5 +139,6 @@ async fn converse(stream: TcpStream, router: Router) {
         }
     });
     // Errors here are callers that left, or hang-ups that were asked for.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    let mut server = http1::Builder::new();
+    let _ = server.max_headers(HEADERS_MAX).serve_connection(TokioIo::new(stream), service).await;
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -15,8 +14,9 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use super::answers::{as_asked, created};
 use super::approvals::Approvals;
-use super::gate::HangUp;
+use super::gate::{Gate, HangUp};
 use super::ledger::{Arrival, Ledger};
 
 /// The books that payments are kept in.
@@ -24,6 +24,9 @@ const BOOKS: [&str; 3] = ["payments", "orders", "direct"];
 
 /// The largest body taken; above what the gateway in front lets pass.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The largest body that `answer` makes; above the 32 MiB that Envoy takes of an answer.
+const ANSWER_BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// The longest that `slow` may take; above every time-out of the gateway in front.
 const SLOW_MS_MAX: u64 = 120_000;
@@ -35,10 +38,14 @@ struct Parameters {
     reference: Option<String>,
     /// How long `slow` takes, in milliseconds.
     ms: Option<u64>,
-    /// With what `flaky` fails.
+    /// With what `flaky` fails, and `answer` answers.
     status: Option<u16>,
     /// How many executions of a key `flaky` fails.
     times: Option<u64>,
+    /// How long the body of `answer` is.
+    bytes: Option<usize>,
+    /// Whether only half of it is sent.
+    cut: Option<bool>,
 }
 
 /// How an execution goes.
@@ -49,7 +56,9 @@ enum Behaviour {
     OnApproval,
     Flaky { status: StatusCode, times: u64 },
     CommitThenClose,
+    CommitThenGoDown,
     Document,
+    Answer { status: StatusCode, bytes: usize, cut: bool },
 }
 
 /// The body of a payment.
@@ -66,15 +75,16 @@ struct Payment {
 struct Service {
     ledger: Arc<Ledger>,
     approvals: Arc<Approvals>,
+    gate: Arc<Gate>,
 }
 
 /// The service.
-pub(super) fn router(ledger: Arc<Ledger>, approvals: Arc<Approvals>) -> Router {
+pub(super) fn router(ledger: Arc<Ledger>, approvals: Arc<Approvals>, gate: Arc<Gate>) -> Router {
     Router::new()
         .route("/{book}", post(pay))
-        .route("/{book}/{behaviour}", get(show).post(behave))
+        .route("/{book}/{behaviour}", get(show).post(behave).patch(behave))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(Service { ledger, approvals })
+        .with_state(Service { ledger, approvals, gate })
 }
 
 /// A service that does nothing, quickly.
@@ -102,6 +112,11 @@ async fn behave(
             .ok()
             .map(|status| Behaviour::Flaky { status, times: parameters.times.unwrap_or(1) }),
         "commit-then-close" => Some(Behaviour::CommitThenClose),
+        "commit-then-go-down" => Some(Behaviour::CommitThenGoDown),
+        "answer" => StatusCode::from_u16(parameters.status.unwrap_or(201)).ok().map(|status| {
+            let bytes = parameters.bytes.unwrap_or(0).min(ANSWER_BYTES_MAX);
+            Behaviour::Answer { status, bytes, cut: parameters.cut.unwrap_or(false) }
+        }),
         "document" => Some(Behaviour::Document),
         _ => None,
     };
@@ -175,10 +190,22 @@ async fn carry_out(
     payment: Option<Payment>,
     arrival: &Arrival,
 ) -> rusqlite::Result<Response> {
-    let Service { ledger, approvals } = service;
-    if let Behaviour::Document = behaviour {
-        let id = ledger.write(arrival, true)?;
-        return Ok(received(book, id, &arrival.body));
+    let Service { ledger, approvals, gate } = service;
+    match behaviour {
+        Behaviour::Document => {
+            let id = ledger.write(arrival, true)?;
+            return Ok(received(book, id, &arrival.body));
+        }
+        Behaviour::Answer { status, bytes, cut } => {
+            let id = ledger.write(arrival, true)?;
+            return Ok(as_asked(book, id, status, bytes, cut));
+        }
+        Behaviour::Pay
+        | Behaviour::Slow(_)
+        | Behaviour::OnApproval
+        | Behaviour::Flaky { .. }
+        | Behaviour::CommitThenClose
+        | Behaviour::CommitThenGoDown => {}
     }
     let Some(payment) = payment.filter(|payment| payment.amount > 0) else {
         ledger.write(arrival, false)?;
@@ -194,6 +221,11 @@ async fn carry_out(
             ledger.write(arrival, true)?;
             Ok(HangUp::response())
         }
+        Behaviour::CommitThenGoDown if earlier == 0 => {
+            ledger.write(arrival, true)?;
+            gate.set(false).await;
+            Ok(HangUp::response())
+        }
         Behaviour::Slow(pause) => {
             let id = ledger.write(arrival, true)?;
             tokio::time::sleep(pause).await;
@@ -207,7 +239,9 @@ async fn carry_out(
         Behaviour::Pay
         | Behaviour::Flaky { .. }
         | Behaviour::CommitThenClose
-        | Behaviour::Document => Ok(paid(book, ledger.write(arrival, true)?, &payment)),
+        | Behaviour::CommitThenGoDown
+        | Behaviour::Document
+        | Behaviour::Answer { .. } => Ok(paid(book, ledger.write(arrival, true)?, &payment)),
     }
 }
 
@@ -219,28 +253,13 @@ fn paid(book: &str, id: i64, payment: &Payment) -> Response {
         "id": id, "amount": amount, "currency": currency, "reference": reference,
         "status": "paid",
     });
-    created(book, id, &body)
+    created(book, id, body.to_string())
 }
 
 /// 201, with what arrived.
 fn received(book: &str, id: i64, bytes: &[u8]) -> Response {
     let body = json!({ "id": id, "bytes": bytes.len(), "sha256": hex(&Sha256::digest(bytes)) });
-    created(book, id, &body)
-}
-
-fn created(book: &str, id: i64, body: &serde_json::Value) -> Response {
-    let mut response = (StatusCode::CREATED, body.to_string()).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Ok(location) = HeaderValue::try_from(format!("/{book}/{id}")) {
-        headers.insert(LOCATION, location);
-    }
-    if let Ok(etag) = HeaderValue::try_from(format!("\"{id}-1\"")) {
-        headers.insert(ETAG, etag);
-    }
-    headers.append(SET_COOKIE, HeaderValue::from_static("basket=paid; Path=/"));
-    headers.append(SET_COOKIE, HeaderValue::from_static("survey=later; Path=/"));
-    response
+    created(book, id, body.to_string())
 }
 
 fn refuse(detail: &str) -> Response {

@@ -26,7 +26,7 @@ for pid in $left; do
   turns=0
   while kill -0 "$pid" 2>/dev/null && [ $turns -lt 50 ]; do sleep 0.1; turns=$((turns + 1)); done
 done
-rm -rf "$1"
+[ "$2" = keep ] || rm -rf "$1"
 "#;
 
 /// A watchdog over one folder and the processes that work in it.
@@ -44,14 +44,15 @@ struct Shared {
 // === impl Watchdog ===
 
 impl Watchdog {
-    /// Starts to watch `folder`, which it removes at the end.
+    /// Starts to watch `folder`, which it removes at the end unless it is to `keep` it.
     ///
     /// # Errors
     /// When there is no `sh`.
-    pub fn start(folder: &Path) -> anyhow::Result<Self> {
+    pub fn start(folder: &Path, keep: bool) -> anyhow::Result<Self> {
         let mut script = Command::new("sh")
             .args(["-c", SCRIPT, "latchkey-watchdog"])
             .arg(folder)
+            .arg(if keep { "keep" } else { "remove" })
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -104,7 +105,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap().keep();
         std::fs::write(folder.join("file"), "left behind").unwrap();
         let (mut left, mut kept, mut also_left) = (sleeper(), sleeper(), sleeper());
-        let watchdog = Watchdog::start(&folder).unwrap();
+        let watchdog = Watchdog::start(&folder, false).unwrap();
         for child in [&left, &kept, &also_left] {
             watchdog.started(child.id()).unwrap();
         }

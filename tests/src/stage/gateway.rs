@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use hyper::Method;
 use serde_json::Value;
 
 use super::rules::configuration;
 use super::service::{Ready, Service};
+use super::setup::{Setup, with_listeners_apart};
 use crate::client::Request;
 use crate::ports;
 use crate::processes::Watchdog;
@@ -30,26 +31,47 @@ pub(super) struct Parts<'a> {
     pub(super) state: SocketAddr,
 }
 
+/// What a test changes of a gateway before it starts.
+pub(super) type Change<'a> = &'a dyn Fn(&mut Setup) -> anyhow::Result<()>;
+
 /// A gateway.
 pub struct Gateway {
     service: Service,
     admin: SocketAddr,
+    setup: Setup,
+    /// The file that its listeners are read from, where they are.
+    listeners: PathBuf,
 }
 
 // === impl Gateway ===
 
 impl Gateway {
-    pub(super) async fn start(name: &str, parts: &Parts<'_>, filter: bool) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        name: &str,
+        parts: &Parts<'_>,
+        filter: bool,
+        change: Change<'_>,
+    ) -> anyhow::Result<Self> {
         let Parts { tools, folder, watchdog, upstream, state } = *parts;
         let (address, admin) = (ports::free()?, ports::free()?);
         let bootstrap = Bootstrap { admin, ingress: address, upstream, state };
-        let mut text = bootstrap.render(&tools.filter, &configuration())?;
+        let text = bootstrap.render(&tools.filter)?;
+        let mut setup = Setup::new(&text, configuration(), address, folder)?;
+        change(&mut setup)?;
+        let mut text = configured(&setup, &setup.filter)?;
         if !filter {
             text = without_item(&text, "- name: latchkey")?;
         }
-        let file = folder.join(format!("{name}.yaml"));
-        std::fs::write(&file, text)?;
         let mut command = program(&tools.envoy);
+        let file = folder.join(format!("{name}.yaml"));
+        let listeners = folder.join(format!("{name}-listeners.yaml"));
+        if setup.dynamic_listeners {
+            let (apart, rest) = with_listeners_apart(&text, &listeners)?;
+            std::fs::write(&listeners, apart)?;
+            text = rest;
+            command.args(["--drain-time-s", "1"]);
+        }
+        std::fs::write(&file, text)?;
         command.arg("-c").arg(&file).args(["--concurrency", "2", "--use-dynamic-base-id"]);
         // `misc` only warns, ten lines long, that the authentication filter is a young one.
         command.args(["--log-level", "warning"]);
@@ -58,7 +80,28 @@ impl Gateway {
         command.env("LATCHKEY_SECRET", SECRET);
         let ready = Ready::Http { at: admin, path: "/ready" };
         let service = Service::start(name, address, ready, command, folder, watchdog).await?;
-        Ok(Self { service, admin })
+        Ok(Self { service, admin, setup, listeners })
+    }
+
+    /// Gives Envoy the same listeners with another configuration of the filter, as a control
+    /// plane does. It is taken, or refused, some time later.
+    ///
+    /// # Errors
+    /// When the listeners are not dynamic, or the file cannot be written.
+    pub fn push(&self, filter: &Value) -> anyhow::Result<()> {
+        ensure!(self.setup.dynamic_listeners, "the listeners of this gateway are static");
+        let text = configured(&self.setup, filter)?;
+        let (apart, _) = with_listeners_apart(&text, &self.listeners)?;
+        // Envoy looks when a file is moved to the name, and never sees half of one.
+        let fresh = self.listeners.with_extension("new");
+        std::fs::write(&fresh, apart)?;
+        Ok(std::fs::rename(fresh, &self.listeners)?)
+    }
+
+    /// What it was started with.
+    #[must_use]
+    pub const fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// Where clients reach it.
@@ -107,7 +150,7 @@ struct Bootstrap {
 // === impl Bootstrap ===
 
 impl Bootstrap {
-    fn render(&self, filter: &Path, configuration: &Value) -> anyhow::Result<String> {
+    fn render(&self, filter: &Path) -> anyhow::Result<String> {
         let port = |port: u16| format!("port_value: {port} }}");
         let file = |path: &str| format!("filename: {path} }}");
         let mut text = BOOTSTRAP.to_owned();
@@ -123,8 +166,13 @@ impl Bootstrap {
                 .with_context(|| format!("deploy/envoy.yaml has no `{from}`"))?;
             text = format!("{before}{to}{after}");
         }
-        replace_block(&text, "value: |", &configuration.to_string())
+        Ok(text)
     }
+}
+
+/// The whole bootstrap, with this configuration of the filter.
+fn configured(setup: &Setup, filter: &Value) -> anyhow::Result<String> {
+    replace_block(&setup.bootstrap(), "value: |", &filter.to_string())
 }
 
 /// A path as a YAML string.
