@@ -100,6 +100,23 @@ fn an_execution_that_never_gets_leave_in_time_gives_up_and_says_so() {
 }
 
 #[test]
+fn leave_that_came_too_late_is_as_if_it_had_not_come() {
+    let mut it = Fixture::greeted();
+    it.submit("k1");
+    let late = it.call();
+    it.pass(MS);
+    it.reply(&late, vec![claimed(&late, MS)]);
+    let again = it.call();
+    it.end(&again, timed_out());
+    it.pass(PATIENCE);
+    let claim = it.call();
+    claim.claim();
+    it.end(&claim, timed_out());
+    it.pass(TIMEOUT);
+    assert_eq!(it.call().fail().fence, None, "its fence may not be the highest any more");
+}
+
+#[test]
 fn a_void_claim_is_asked_for_again_at_once() {
     let mut it = Fixture::greeted();
     it.submit("k1");

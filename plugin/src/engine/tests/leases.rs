@@ -151,8 +151,11 @@ fn a_settlement_waits_while_a_renewal_is_under_way() {
 fn a_settlement_waits_until_a_lost_renewal_is_void() {
     let mut it = Fixture::greeted();
     let running = it.running("k1");
-    let renewal = next_call(&mut it, LEASE);
-    it.end(&renewal, timed_out());
+    for _ in 0..3 {
+        let renewal = next_call(&mut it, LEASE);
+        assert!(renewal.is_renewal());
+        it.end(&renewal, timed_out());
+    }
     it.upstream(running.execution, answered(201, b"paid"));
     it.pass(TIMEOUT - MS);
     assert!(it.is_quiet());
@@ -180,7 +183,7 @@ fn an_outcome_that_the_state_will_not_take_does_not_cost_the_lease() {
         it.pass(5 * MS);
     }
     assert!((8..=9).contains(&renewals), "one each third of a lease: {renewals}");
-    assert!(completions >= 15, "and the outcome goes on being offered: {completions}");
+    assert!((15..=25).contains(&completions), "with a second between them: {completions}");
     let last = next_call(&mut it, 3 * TIMEOUT);
     assert!(last.is_completion());
     it.reply(&last, vec![settled()]);

@@ -120,6 +120,26 @@ fn a_gateway_that_ends_before_it_heard_the_state_does_not_wait_for_it() {
 }
 
 #[test]
+fn a_gateway_that_ends_before_it_heard_the_state_still_executes_for_who_waits() {
+    let mut it = Fixture::new(|_| {});
+    let stream = it.submit("k1");
+    it.engine.drain();
+    let greeting = it.call();
+    it.end(&greeting, connection_refused());
+    it.pass(TIMEOUT);
+    let greeting = it.call();
+    it.reply(&greeting, vec![]);
+    let claim = it.call();
+    it.reply(&claim, vec![claimed(&claim, LEASE)]);
+    let (execution, _) = it.sent();
+    it.upstream(execution, answered(201, b"paid"));
+    let completion = it.call();
+    it.reply(&completion, vec![settled()]);
+    assert_eq!(it.told(stream).status, 201);
+    it.assert_idle();
+}
+
+#[test]
 fn a_gateway_that_ends_before_it_heard_the_state_still_answers_who_waits() {
     let mut it = Fixture::new(|_| {});
     let stream = it.submit("k1");
