@@ -203,6 +203,12 @@ impl Engine {
         Some(group)
     }
 
+    /// The operation came too late and did nothing: a copy goes out after a pause, since a
+    /// store whose clock never agrees would be asked for ever.
+    pub(super) fn voided(&mut self, id: u64, sent_us: u64, now_us: u64) {
+        self.again(id, sent_us, Lost::NeverSent, None, now_us);
+    }
+
     /// The store could not say: a copy goes out after a pause.
     pub(super) fn failed(&mut self, id: u64, sent_us: u64, now_us: u64) {
         self.again(id, sent_us, Lost::Unknown, None, now_us);

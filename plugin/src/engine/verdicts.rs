@@ -38,9 +38,9 @@ impl Engine {
         match need {
             Need::Claim => self.claim_answered(id, reply, at_us, now_us, out),
             Need::Renew => self.renewal_answered(id, &reply, at_us, now_us),
-            Need::Settle => self.settlement_answered(id, reply, out),
+            Need::Settle => self.settlement_answered(id, reply, at_us, now_us, out),
             Need::Abandon => match reply {
-                Reply::Void => self.at_once(id, None),
+                Reply::Void => self.voided(id, at_us, now_us),
                 Reply::Settled
                 | Reply::Gone
                 | Reply::Fenced(_)
@@ -81,16 +81,7 @@ impl Engine {
                 | Stage::Settling { .. }
                 | Stage::Gone => execution.tell_verdict(verdict, rule, out),
             },
-            Reply::Void => match execution.stage {
-                Stage::Abandoning if execution.has_nothing_to_say() => {
-                    execution.stage = Stage::Gone;
-                }
-                Stage::Claiming { .. }
-                | Stage::Abandoning
-                | Stage::Executing
-                | Stage::Settling { .. }
-                | Stage::Gone => self.at_once(id, None),
-            },
+            Reply::Void => self.voided(id, sent_us, now_us),
             // No answer to a claim: what became of it is as unknown as without one.
             Reply::Renewed { .. } | Reply::Settled | Reply::Gone | Reply::Operator(_) => {
                 execution.claim_may_have_landed = true;
@@ -113,14 +104,21 @@ impl Engine {
                 }
             }
             Reply::Fenced(_) | Reply::Refused(_) => execution.stop_renewing(),
-            Reply::Void => self.at_once(id, None),
+            Reply::Void => self.voided(id, sent_us, now_us),
             Reply::Claimed(_) | Reply::Settled | Reply::Gone | Reply::Operator(_) => {
                 self.failed(id, sent_us, now_us);
             }
         }
     }
 
-    fn settlement_answered(&mut self, id: u64, reply: Reply, out: &mut Vec<Command>) {
+    fn settlement_answered(
+        &mut self,
+        id: u64,
+        reply: Reply,
+        sent_us: u64,
+        now_us: u64,
+        out: &mut Vec<Command>,
+    ) {
         let Some(execution) = self.executions.get_mut(&id) else { return };
         let Some(rule) = self.config.rules.get(execution.rule) else { return };
         match reply {
@@ -133,7 +131,7 @@ impl Engine {
                 execution.tell_verdict(verdict, rule, out);
             }
             Reply::Void | Reply::Claimed(_) | Reply::Renewed { .. } | Reply::Operator(_) => {
-                self.at_once(id, None);
+                self.voided(id, sent_us, now_us);
             }
         }
     }

@@ -96,7 +96,8 @@ fn a_renewal_that_is_lost_is_tried_again_when_it_is_void() {
     }
     let lost = next_call(&mut it, TIMEOUT);
     it.reply(&lost, vec![void()]);
-    let again = it.call();
+    assert!(it.is_quiet(), "after a pause");
+    let again = next_call(&mut it, TIMEOUT);
     it.reply(&again, vec![renewed()]);
     assert_eq!(renewals(&mut it, LEASE / 3 - MS).len(), 0);
     assert_eq!(renewals(&mut it, MS).len(), 1);

@@ -81,6 +81,8 @@ fn a_withdrawal_is_heard_by_any_answer_but_void_and_failed() {
         it.reply(&claim, vec![refused(Verdict::Spent)]);
         let call = it.call();
         it.reply(&call, vec![void()]);
+        assert!(it.is_quiet(), "after a pause");
+        it.pass(TIMEOUT);
         let call = it.call();
         it.reply(&call, vec![failed()]);
         it.pass(TIMEOUT);

@@ -92,10 +92,12 @@ fn a_failure_is_brought_to_the_state_with_the_same_patience() {
 }
 
 #[test]
-fn a_void_completion_is_offered_again_at_once() {
+fn a_void_completion_is_offered_again_after_a_pause() {
     let mut it = Fixture::greeted();
     let (running, completion) = it.completing("k1");
     it.reply(&completion, vec![void()]);
+    assert!(it.is_quiet());
+    it.pass(100 * MS);
     let again = it.call();
     assert_eq!(stored_body(&again), b"paid");
     assert!(it.waits(running.stream));
