@@ -390,11 +390,13 @@ fn recount(sum: &mut u64, execution: &mut Execution) {
 // === impl CallAnswer ===
 
 impl CallAnswer {
-    /// What it holds of memory, in bytes, but for its headers.
+    /// What it holds of memory, in bytes.
     fn bytes(&self) -> u64 {
         match self {
             Self::NotDispatched => 0,
-            Self::Ended { body, .. } => body.len() as u64,
+            Self::Ended { headers, body, .. } => {
+                execution::size_of(headers).saturating_add(body.len()) as u64
+            }
         }
     }
 

@@ -146,10 +146,14 @@ impl Execution {
             Stage::Claiming { .. } => self.bytes,
             Stage::Settling { settlement, answer, .. } => {
                 let stored = match settlement {
-                    Settlement::Complete(Outcome::Response(response)) => response.body.len(),
+                    Settlement::Complete(Outcome::Response(response)) => {
+                        size_of(&response.headers).saturating_add(response.body.len())
+                    }
                     Settlement::Complete(Outcome::Tombstone { .. }) | Settlement::Fail { .. } => 0,
                 };
-                let told = answer.as_ref().map_or(0, |fresh| fresh.answer.body.len());
+                let told = answer.as_ref().map_or(0, |Fresh { answer, .. }| {
+                    size_of(&answer.headers).saturating_add(answer.body.len())
+                });
                 stored.saturating_add(told) as u64
             }
             Stage::Executing | Stage::Abandoning | Stage::Gone => 0,
@@ -265,10 +269,12 @@ impl Execution {
         }
     }
 
-    /// Tells what the record says, and ends.
+    /// Tells what the record says, and ends. Only what is told is counted.
     pub(super) fn tell_verdict(&mut self, verdict: Verdict, rule: &Rule, out: &mut Vec<Command>) {
         let (answer, metric) = Answer::verdict(verdict, rule);
-        out.push(Command::Count(metric));
+        if self.stream.is_some() {
+            out.push(Command::Count(metric));
+        }
         self.tell(answer, out);
         self.stage = Stage::Gone;
     }
@@ -328,4 +334,10 @@ impl Execution {
         let doublings = self.tries.min(10);
         PAUSE_MIN_US.saturating_mul(1 << doublings).min(PAUSE_MAX_US)
     }
+}
+
+/// What headers hold of memory, in bytes.
+pub(super) fn size_of(headers: &[(String, Vec<u8>)]) -> usize {
+    let sizes = headers.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+    sizes.fold(0, usize::saturating_add)
 }
