@@ -109,6 +109,19 @@ fn three_executions_and_a_gateway_that_dies() {
 }
 
 #[test]
+fn three_executions_with_copies_an_outage_and_a_death_under_hold() {
+    let config = Config { copies: 1, outages: 1, deaths: 1, ..BRISK };
+    holds("3 hold misfortune", Config { executions: HOLD_3, ..config });
+}
+
+#[test]
+#[ignore = "takes two minutes: `cargo test -p latchkey-core -- --ignored --nocapture`"]
+fn three_executions_with_copies_and_a_death_under_reexecute() {
+    let config = Config { copies: 1, deaths: 1, ..BRISK };
+    holds("3 reexecute misfortune", Config { executions: REEXECUTE_3, ..config });
+}
+
+#[test]
 fn misfortune_under_reexecute() {
     let all = Config { copies: 1, outages: 1, deaths: 1, retentions: 1, ..world() };
     holds("2 reexecute misfortune", Config { executions: REEXECUTE_2, ..all });
