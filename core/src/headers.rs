@@ -102,13 +102,11 @@ pub fn answered(name: &str, connection: &[String]) -> bool {
         || name == "content-length"
         || name == "date"
         || name == "server"
-        || name == SERVICE_TIME
+        || name == crate::classify::SERVICE_TIME_HEADER
         || HOP_BY_HOP.contains(&name)
         || connection.iter().any(|named| named == name)
         || is_ours(name))
 }
-
-const SERVICE_TIME: &str = crate::classify::SERVICE_TIME_HEADER;
 
 /// Whether an answer's header `name`, in lower case, is stored and replayed.
 #[must_use]

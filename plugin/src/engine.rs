@@ -42,7 +42,7 @@ use latchkey_core::config::{Config, ExecuteTo, Rule};
 use latchkey_core::wire::state_v1 as wire;
 
 use crate::answer::{self, Answer};
-use crate::request::Guarded;
+use crate::request::{Guarded, size_of};
 pub use metric::{EXECUTIONS_IN_FLIGHT, Metric};
 
 use batch::Batch;
@@ -281,11 +281,9 @@ impl Engine {
             (ExecuteTo::Cluster(cluster), _) => cluster.clone(),
             (ExecuteTo::Direct, chosen) => chosen.unwrap_or_default(),
         };
-        let patience_us = self.patience_us();
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1);
+        let id = self.fresh_id();
         self.bytes_held = self.bytes_held.saturating_add(bytes);
-        let give_up_us = now_us.saturating_add(patience_us);
+        let give_up_us = now_us.saturating_add(self.patience_us());
         let execution = Execution::new(stream, request, bytes, cluster, give_up_us);
         self.executions.insert(id, execution);
         self.ready.push_back(batch::Ready { execution: id, group: None });
@@ -318,8 +316,7 @@ impl Engine {
         execution.settle(rule, answer, answer_by_us, room, out);
         recount(&mut self.bytes_held, execution);
         if let Op::Idle = execution.op {
-            execution.op = Op::Queued;
-            self.ready.push_back(batch::Ready { execution: id, group: None });
+            self.at_once(id, None);
         }
     }
 
@@ -332,10 +329,14 @@ impl Engine {
     }
 
     fn tick(&mut self, now_us: u64, out: &mut Vec<Command>) {
-        let mut due = Vec::new();
+        let (mut due, mut over) = (Vec::new(), Vec::new());
         for (id, execution) in &mut self.executions {
             execution.lose_patience(now_us, out);
             recount(&mut self.bytes_held, execution);
+            if let Stage::Gone = execution.stage {
+                over.push(*id);
+                continue;
+            }
             match execution.op {
                 Op::Waiting { until_us, group } if now_us >= until_us => {
                     execution.op = Op::Queued;
@@ -349,25 +350,26 @@ impl Engine {
             }
         }
         self.ready.extend(due);
-        self.drop_finished();
-    }
-
-    fn drop_finished(&mut self) {
-        let finished: Vec<u64> = self
-            .executions
-            .iter()
-            .filter(|(_, execution)| matches!(execution.stage, Stage::Gone))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in finished {
-            self.remove(id);
+        for id in over {
+            self.drop_if_over(id);
         }
     }
 
-    fn remove(&mut self, id: u64) {
-        if let Some(execution) = self.executions.remove(&id) {
+    /// Lets go of an execution that has nothing left to do.
+    fn drop_if_over(&mut self, id: u64) {
+        if let Some(execution) = self.executions.get(&id)
+            && let Stage::Gone = execution.stage
+        {
             self.bytes_held = self.bytes_held.saturating_sub(execution.bytes);
+            self.executions.remove(&id);
         }
+    }
+
+    /// A name for an execution, a batch or a group.
+    fn fresh_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        id
     }
 
     /// Warnings are for people: one a second says enough.
@@ -394,9 +396,7 @@ impl CallAnswer {
     fn bytes(&self) -> u64 {
         match self {
             Self::NotDispatched => 0,
-            Self::Ended { headers, body, .. } => {
-                execution::size_of(headers).saturating_add(body.len()) as u64
-            }
+            Self::Ended { headers, body, .. } => size_of(headers).saturating_add(body.len()) as u64,
         }
     }
 

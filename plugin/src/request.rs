@@ -200,10 +200,14 @@ impl Guarded {
     /// What it holds of memory, in bytes: body and headers.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let headers =
-            self.headers.iter().map(|(name, value)| name.len().saturating_add(value.len()));
-        headers.fold(self.body.len(), usize::saturating_add) as u64
+        size_of(&self.headers).saturating_add(self.body.len()) as u64
     }
+}
+
+/// What headers hold of memory, in bytes.
+pub(crate) fn size_of<V: AsRef<[u8]>>(headers: &[(String, V)]) -> usize {
+    let sizes = headers.iter().map(|(name, value)| name.len().saturating_add(value.as_ref().len()));
+    sizes.fold(0, usize::saturating_add)
 }
 
 // === impl Plan ===

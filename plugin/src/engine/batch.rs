@@ -1,7 +1,5 @@
 //! Calls to the state: gathering operations into them, and reading their answers.
 
-use std::collections::BTreeMap;
-
 use latchkey_core::classify::{Origin, Route, origin};
 use latchkey_core::operation::{Event, Operation};
 use latchkey_core::time::StoreTime;
@@ -114,8 +112,7 @@ impl Engine {
         let in_flight = u32::try_from(self.executions.len()).unwrap_or(u32::MAX);
         let gateway = wire::Gateway { executions_in_flight: in_flight, ..self.gateway.clone() };
         let body = wire::BatchRequest { gateway: Some(gateway), operations }.encode_to_vec();
-        let batch = self.next_id;
-        self.next_id = batch.wrapping_add(1);
+        let batch = self.fresh_id();
         self.batches.insert(batch, Batch { executions, sent_us: now_us });
         self.last_call_us = Some(now_us);
         out.push(Command::CallState { batch, body, timeout_ms: self.config.state.timeout_ms });
@@ -139,33 +136,28 @@ impl Engine {
                     match answer {
                         Some(Ok(answer)) => self.operation_answered(id, answer, now_us, out),
                         Some(Err(_)) | None => {
-                            self.again(id, batch.sent_us, Lost::Unknown, None, now_us);
+                            self.failed(id, batch.sent_us, now_us);
                         }
                     }
+                    self.drop_if_over(id);
                 }
             }
             Err((lost, why)) => {
                 out.push(Command::Count(Metric::StateCallsFailed));
                 self.warn(now_us, &format!("a call to the state failed: {why}"), out);
-                let groups = match lost {
-                    Lost::NeverSent => BTreeMap::new(),
-                    Lost::Unknown => self.halves(batch.executions.len()),
+                // It is tried again in halves; one that was alone stays alone.
+                let (first, second) = match lost {
+                    Lost::NeverSent => (None, None),
+                    Lost::Unknown => (Some(self.fresh_id()), Some(self.fresh_id())),
                 };
+                let half = batch.executions.len() / 2;
                 for (at, id) in batch.executions.into_iter().enumerate() {
-                    let group = groups.get(&at).copied();
+                    let group = if at < half { first } else { second };
                     self.again(id, batch.sent_us, lost, group, now_us);
+                    self.drop_if_over(id);
                 }
             }
         }
-        self.drop_finished();
-    }
-
-    /// Which half of a failed call each of its operations goes out with next; one that was
-    /// alone stays alone.
-    fn halves(&mut self, count: usize) -> BTreeMap<usize, u64> {
-        let (first, second) = (self.next_id, self.next_id.wrapping_add(1));
-        self.next_id = second.wrapping_add(1);
-        (0..count).map(|at| (at, if at < count / 2 { first } else { second })).collect()
     }
 
     /// An operation was not answered: a copy goes out, when none before it can act any more.
@@ -194,13 +186,6 @@ impl Engine {
             execution.op = Op::Queued;
             self.ready.push_back(Ready { execution: id, group });
         }
-    }
-
-    /// A group of its own, for an operation that has to go out alone.
-    pub(super) fn alone(&mut self) -> Option<u64> {
-        let group = self.next_id;
-        self.next_id = group.wrapping_add(1);
-        Some(group)
     }
 
     /// The operation came too late and did nothing: a copy goes out after a pause, since a

@@ -5,9 +5,9 @@ use latchkey_core::identity::Identity;
 use latchkey_core::operation::{Claim, Claimed, Fail, FailKind, FilterEvent, Ticket, Verdict};
 use latchkey_core::record::Outcome;
 
-use super::{Command, Metric};
+use super::{Command, Metric, STATE_TRIES};
 use crate::answer::{self, Answer};
-use crate::request::Guarded;
+use crate::request::{Guarded, size_of};
 
 /// The longest pause before an operation is tried again, in µs: a quarter of the shortest
 /// lease, so that an owner is heard in time when the state comes back.
@@ -167,7 +167,9 @@ impl Execution {
             Stage::Executing if now_us >= self.renew_at_us => Need::Renew,
             Stage::Executing => Need::Nothing,
             // An outcome that the state will not take must not cost the lease.
-            Stage::Settling { .. } if self.tries >= 3 && now_us >= self.renew_at_us => Need::Renew,
+            Stage::Settling { .. } if self.tries >= STATE_TRIES && now_us >= self.renew_at_us => {
+                Need::Renew
+            }
             Stage::Settling { .. } => Need::Settle,
             Stage::Abandoning => Need::Abandon,
             Stage::Gone => Need::Nothing,
@@ -334,10 +336,4 @@ impl Execution {
         let doublings = self.tries.min(10);
         PAUSE_MIN_US.saturating_mul(1 << doublings).min(PAUSE_MAX_US)
     }
-}
-
-/// What headers hold of memory, in bytes.
-pub(super) fn size_of(headers: &[(String, Vec<u8>)]) -> usize {
-    let sizes = headers.iter().map(|(name, value)| name.len().saturating_add(value.len()));
-    sizes.fold(0, usize::saturating_add)
 }

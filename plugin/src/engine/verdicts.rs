@@ -21,8 +21,8 @@ impl Engine {
         let reply = match answer {
             Answer::Reply(reply) => reply,
             Answer::Alone => {
-                let group = self.alone();
-                return self.at_once(id, group);
+                let group = self.fresh_id();
+                return self.at_once(id, Some(group));
             }
             Answer::Failed(why) => {
                 self.warn(now_us, &format!("the state could not apply an operation: {why}"), out);
