@@ -68,6 +68,17 @@ pub enum Meaning {
     Failed(FailKind),
 }
 
+/// Statuses that do not mean what they usually do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statuses {
+    /// Those of final outcomes.
+    pub finals: Vec<u16>,
+    /// Those that say that nothing was done.
+    pub retryable: Vec<u16>,
+    /// Those that may hide a success.
+    pub ambiguous: Vec<u16>,
+}
+
 /// Who answered a call-out over `route`.
 #[must_use]
 pub fn origin(route: Route, answer: &Answer<'_>) -> Origin {
@@ -133,15 +144,21 @@ fn local_text(status: u16, body: &[u8]) -> Origin {
     }
 }
 
-/// What `answer` of `origin` means under a rule's `on_ambiguous`.
+/// What `answer` of `origin` means under a rule's `on_ambiguous` and `statuses`.
 ///
+/// The upstream's own word goes before the rule's statuses, and those before the usual meaning.
 /// The statuses are those of the draft's silence filled in by RFC 9110 and the providers:
 /// failures to authenticate or to be let in (401, 403, 407, 421, 425, 429) and a request that
 /// never fully arrived (408) say nothing about the operation; 500, 502 and 504 may hide a
 /// success; 503 says "not now" (RFC 9110 §15.6.4), which only those believe who may execute
 /// twice anyway.
 #[must_use]
-pub fn meaning(origin: Origin, outcome: Option<&[u8]>, on_ambiguous: OnAmbiguous) -> Meaning {
+pub fn meaning(
+    origin: Origin,
+    outcome: Option<&[u8]>,
+    on_ambiguous: OnAmbiguous,
+    statuses: &Statuses,
+) -> Meaning {
     let status = match origin {
         Origin::NeverSent => return Meaning::Failed(FailKind::NeverSent),
         Origin::Unknown => return Meaning::Failed(FailKind::Ambiguous),
@@ -153,6 +170,9 @@ pub fn meaning(origin: Origin, outcome: Option<&[u8]>, on_ambiguous: OnAmbiguous
         Some(b"ambiguous") => return Meaning::Failed(FailKind::Ambiguous),
         Some(_) | None => {}
     }
+    if let Some(meaning) = statuses.meaning(status) {
+        return meaning;
+    }
     match (status, on_ambiguous) {
         (401 | 403 | 407 | 408 | 421 | 425 | 429, _) | (503, OnAmbiguous::Reexecute) => {
             Meaning::Failed(FailKind::Retryable)
@@ -163,6 +183,22 @@ pub fn meaning(origin: Origin, outcome: Option<&[u8]>, on_ambiguous: OnAmbiguous
         (501..=599, _) => Meaning::Final,
         // Not a final status: nothing that we understand.
         _ => Meaning::Failed(FailKind::Ambiguous),
+    }
+}
+
+// === impl Statuses ===
+
+impl Statuses {
+    fn meaning(&self, status: u16) -> Option<Meaning> {
+        if self.finals.contains(&status) {
+            Some(Meaning::Final)
+        } else if self.retryable.contains(&status) {
+            Some(Meaning::Failed(FailKind::Retryable))
+        } else if self.ambiguous.contains(&status) {
+            Some(Meaning::Failed(FailKind::Ambiguous))
+        } else {
+            None
+        }
     }
 }
 
@@ -265,7 +301,8 @@ mod tests {
     #[test]
     fn statuses_mean_what_the_table_says() {
         use FailKind::{Ambiguous, Retryable};
-        let means = |status, policy| meaning(Origin::Upstream(status), None, policy);
+        let means =
+            |status, policy| meaning(Origin::Upstream(status), None, policy, &Statuses::default());
         for policy in [OnAmbiguous::Hold, OnAmbiguous::Reexecute] {
             for status in [200, 201, 202, 204, 301, 303, 400, 402, 404, 409, 412, 415, 422, 501] {
                 assert_eq!(means(status, policy), Meaning::Final, "{status}");
@@ -283,12 +320,29 @@ mod tests {
 
     #[test]
     fn the_upstream_has_the_last_word_but_only_on_its_own_answers() {
-        let hold = OnAmbiguous::Hold;
-        assert_eq!(meaning(Origin::Upstream(500), Some(b"final"), hold), Meaning::Final);
+        let means = |origin, outcome: &[u8]| {
+            meaning(origin, Some(outcome), OnAmbiguous::Hold, &Statuses::default())
+        };
+        assert_eq!(means(Origin::Upstream(500), b"final"), Meaning::Final);
         let retryable = Meaning::Failed(FailKind::Retryable);
-        assert_eq!(meaning(Origin::Upstream(200), Some(b" retryable "), hold), retryable);
-        assert_eq!(meaning(Origin::Upstream(200), Some(b"nonsense"), hold), Meaning::Final);
-        let unknown = meaning(Origin::Unknown, Some(b"final"), hold);
-        assert_eq!(unknown, Meaning::Failed(FailKind::Ambiguous));
+        assert_eq!(means(Origin::Upstream(200), b" retryable "), retryable);
+        assert_eq!(means(Origin::Upstream(200), b"nonsense"), Meaning::Final);
+        assert_eq!(means(Origin::Unknown, b"final"), Meaning::Failed(FailKind::Ambiguous));
+    }
+
+    #[test]
+    fn a_rules_statuses_go_before_the_usual_meaning_and_after_the_upstreams_word() {
+        let statuses =
+            Statuses { finals: vec![500], retryable: vec![404, 409], ambiguous: vec![422] };
+        let means = |status, outcome: Option<&[u8]>| {
+            meaning(Origin::Upstream(status), outcome, OnAmbiguous::Hold, &statuses)
+        };
+        assert_eq!(means(500, None), Meaning::Final);
+        assert_eq!(means(404, None), Meaning::Failed(FailKind::Retryable));
+        assert_eq!(means(422, None), Meaning::Failed(FailKind::Ambiguous));
+        assert_eq!(means(502, None), Meaning::Failed(FailKind::Ambiguous), "as usual");
+        assert_eq!(means(404, Some(b"final")), Meaning::Final);
+        let unknown = meaning(Origin::Unknown, None, OnAmbiguous::Hold, &statuses);
+        assert_eq!(unknown, Meaning::Failed(FailKind::Ambiguous), "not the upstream's 500");
     }
 }

@@ -4,11 +4,19 @@
 //! every number has a range and a reason, and an error names the field's path. Secrets are not
 //! in it: the configuration shows in Envoy's config dump, so it names environment variables.
 
+mod matching;
 mod raw;
+mod rule;
 mod validate;
 
-use crate::key::KeySyntax;
-use crate::record::Terms;
+pub use matching::{Host, Match, PathMatch, PathRegex};
+pub use rule::{
+    ClientName, ClientRule, Execute, ExecuteTo, KeyRule, MissingClient, NoStore, OnConflict,
+    OnStateFailure, Rule, StoreRule, UpstreamKey,
+};
+
+/// What a route's metadata say to have no rule: `{"latchkey": {"rule": "off"}}`.
+pub const NO_RULE: &str = "off";
 
 /// A configuration that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,96 +60,8 @@ pub struct Limits {
     pub executions_max: u32,
     /// Bodies held at one time, in bytes.
     pub bytes_max: u64,
-}
-
-/// How the requests that match are guarded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Its name in metrics and for operators.
-    pub name: String,
-    /// Which requests.
-    pub matches: Match,
-    /// How the key is read.
-    pub key: KeyRule,
-    /// How the client is named.
-    pub client: Client,
-    /// Headers, in lower case, that make a request the one it is, beside the usual parts.
-    pub fingerprint_headers: Vec<String>,
-    /// How the upstream is called.
-    pub execute: Execute,
-    /// What the record holds to.
-    pub terms: Terms,
-    /// What a duplicate of a running request is told to wait, in s.
-    pub retry_after_s: u32,
-    /// Larger requests are refused, in bytes.
-    pub request_body_max_bytes: u32,
-    /// The body of a larger response is not stored, in bytes.
-    pub response_body_max_bytes: u32,
-}
-
-/// Which requests a rule guards.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// Exactly one of these methods.
-    pub methods: Vec<String>,
-    /// The path begins with this, as Envoy's `prefix`.
-    pub path_prefix: String,
-}
-
-/// How a rule reads keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRule {
-    /// The field, in lower case.
-    pub header: String,
-    /// Whether a request without a key is refused; it passes unguarded otherwise.
-    pub required: bool,
-    /// How strictly the key is read.
-    pub syntax: KeySyntax,
-    /// The longest key, in bytes.
-    pub length_max: usize,
-}
-
-/// How a rule names clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Client {
-    /// By a header that only an authentication filter can set, in lower case.
-    Header {
-        /// The header.
-        name: String,
-        /// Where it is missing.
-        missing: MissingClient,
-    },
-    /// All are one client.
-    Fixed(String),
-}
-
-/// What happens to a request whose client has no name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MissingClient {
-    /// It is refused.
-    Reject,
-    /// It passes unguarded.
-    Bypass,
-}
-
-/// How a rule calls the upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execute {
-    /// Where the call goes.
-    pub to: ExecuteTo,
-    /// For the whole answer, in ms.
-    pub timeout_ms: u32,
-}
-
-/// Where a detached call goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExecuteTo {
-    /// To a cluster that leads to an internal listener with the remaining filters and routes.
-    Cluster(String),
-    /// To the cluster that the route chose: this filter is the last, and the route changes
-    /// nothing.
-    Direct,
+    /// Duplicates that wait for an outcome at one time.
+    pub waiters_max: u32,
 }
 
 /// What is wrong with a configuration, and where.
@@ -172,19 +92,17 @@ impl Config {
         validate::config(raw)
     }
 
-    /// The rule that guards a request, and its index.
+    /// The rule that guards a request by `:method`, `:authority` and `:path`, and its index.
     #[must_use]
-    pub fn rule_for(&self, method: &[u8], path: &[u8]) -> Option<(usize, &Rule)> {
-        self.rules.iter().enumerate().find(|(_, rule)| rule.matches.matches(method, path))
+    pub fn rule_for(&self, method: &[u8], authority: &[u8], path: &[u8]) -> Option<(usize, &Rule)> {
+        let mut rules = self.rules.iter().enumerate();
+        rules.find(|(_, rule)| rule.matches.matches(method, authority, path))
     }
-}
 
-// === impl Match ===
-
-impl Match {
-    fn matches(&self, method: &[u8], path: &[u8]) -> bool {
-        self.methods.iter().any(|it| it.as_bytes() == method)
-            && path.starts_with(self.path_prefix.as_bytes())
+    /// The rule of this name, and its index.
+    #[must_use]
+    pub fn rule_named(&self, name: &[u8]) -> Option<(usize, &Rule)> {
+        self.rules.iter().enumerate().find(|(_, rule)| rule.name.as_bytes() == name)
     }
 }
 

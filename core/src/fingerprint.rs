@@ -3,7 +3,15 @@
 //! A fingerprint is SHA-256 over a version byte and the length-framed parts of a request, then
 //! HMAC with the deployment's secret: whoever reads the store cannot confirm a guess at a
 //! body of low entropy. Bodies are hashed raw, which can only err towards a false "reused key",
-//! never towards replaying one request's answer to another.
+//! never towards replaying one request's answer to another; a rule may ask for JSON to be
+//! compared by value instead ([`json`]).
+//!
+//! What counts is a [`Recipe`]. A rule has several: the first is what new keys are made with, the
+//! others are recognised, so that a rule can change without telling retries that their key was
+//! used for another request.
+
+mod json;
+mod query;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -12,9 +20,12 @@ use subtle::ConstantTimeEq;
 use crate::hex;
 use crate::identity::Identity;
 
-/// The version of the parts and framing below. A change of either needs a new number, and a
-/// gateway that sends candidates of both for as long as old records live.
-pub const VERSION: u32 = 1;
+/// The version of a fingerprint with the body's bytes in it. A change of parts or framing needs
+/// a new number.
+const VERSION_RAW: u32 = 1;
+
+/// The version of a fingerprint with the body's JSON value in it.
+const VERSION_JSON: u32 = 2;
 
 /// What says whether two requests are the same one.
 #[derive(Clone, Debug)]
@@ -47,7 +58,31 @@ pub struct Candidate {
     pub derived_key: String,
 }
 
-/// The parts of a request that make it the one it is.
+/// How bodies are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BodyMode {
+    /// By their bytes.
+    #[default]
+    Raw,
+    /// JSON by its value, where the order of an object's members does not count; numbers count as
+    /// they are written. What is no JSON, by its bytes.
+    Json,
+}
+
+/// What makes a request the one it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recipe {
+    /// How the body counts.
+    pub body: BodyMode,
+    /// Headers that count, in lower case.
+    pub headers: Vec<String>,
+    /// Parameters of the query that do not count.
+    pub query_exclude: Vec<String>,
+}
+
+/// A request, as far as a recipe may look.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// `:method`.
@@ -60,10 +95,10 @@ pub struct Parts<'a> {
     pub query: &'a [u8],
     /// `content-type`, as sent.
     pub content_type: &'a [u8],
-    /// `content-encoding`, as sent: the body is hashed coded.
+    /// `content-encoding`, as sent: a coded body is hashed coded.
     pub content_encoding: &'a [u8],
-    /// Chosen headers, by lower-case name, in the rule's order.
-    pub headers: &'a [(&'a [u8], &'a [u8])],
+    /// All headers, names in lower case.
+    pub headers: &'a [(String, String)],
     /// The whole body. Never a prefix of it.
     pub body: &'a [u8],
 }
@@ -83,31 +118,55 @@ impl std::fmt::Debug for Secret {
 
 /// The SHA-256 of a request, before any secret: one for all secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestDigest([u8; 32]);
+pub struct RequestDigest {
+    version: u32,
+    digest: [u8; 32],
+}
 
-impl RequestDigest {
-    /// Hashes `parts`.
+// === impl Recipe ===
+
+impl Recipe {
+    /// Hashes what counts of a request.
+    ///
+    /// Under [`BodyMode::Json`] a body that is not plain JSON, or has a content coding, or is too
+    /// large or too deep, is hashed raw, under the version of raw bodies: two bodies are then
+    /// equal only if their bytes are, and never to one that was understood.
     #[must_use]
-    pub fn new(parts: &Parts<'_>) -> Self {
+    pub fn digest(&self, request: &Parts<'_>) -> RequestDigest {
+        match self.body {
+            BodyMode::Raw => self.hash(request, VERSION_RAW, request.body),
+            BodyMode::Json => match json::value_digest(request) {
+                Some(value) => self.hash(request, VERSION_JSON, &value),
+                None => self.hash(request, VERSION_RAW, request.body),
+            },
+        }
+    }
+
+    fn hash(&self, request: &Parts<'_>, version: u32, body: &[u8]) -> RequestDigest {
+        let chosen: Vec<_> = self
+            .headers
+            .iter()
+            .flat_map(|wanted| request.headers.iter().filter(move |(name, _)| name == wanted))
+            .collect();
         let mut hash = Sha256::new();
-        hash.update([VERSION as u8]);
+        hash.update([version as u8]);
         let mut framed = |part: &[u8]| {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         };
-        framed(parts.method);
-        framed(parts.authority);
-        framed(parts.path);
-        framed(parts.query);
-        framed(parts.content_type);
-        framed(parts.content_encoding);
-        framed(&(parts.headers.len() as u64).to_be_bytes());
-        for (name, value) in parts.headers {
-            framed(name);
-            framed(value);
+        framed(request.method);
+        framed(request.authority);
+        framed(request.path);
+        framed(&query::without(request.query, &self.query_exclude));
+        framed(request.content_type);
+        framed(request.content_encoding);
+        framed(&(chosen.len() as u64).to_be_bytes());
+        for (name, value) in chosen {
+            framed(name.as_bytes());
+            framed(value.as_bytes());
         }
-        framed(parts.body);
-        Self(hash.finalize().into())
+        framed(body);
+        RequestDigest { version, digest: hash.finalize().into() }
     }
 }
 
@@ -134,9 +193,9 @@ impl Secret {
     #[must_use]
     pub fn candidate(&self, identity: &Identity, digest: &RequestDigest) -> Candidate {
         let fingerprint = Fingerprint {
-            version: VERSION,
+            version: digest.version,
             secret: self.id.clone(),
-            digest: self.keyed(b"fingerprint", &digest.0),
+            digest: self.keyed(b"fingerprint", &digest.digest),
         };
         Candidate { fingerprint, derived_key: self.derived_key(identity) }
     }
@@ -171,83 +230,4 @@ impl Secret {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BASE: Parts<'_> = Parts {
-        method: b"POST",
-        authority: b"api.example",
-        path: b"/payments",
-        query: b"a=1",
-        content_type: b"application/json",
-        content_encoding: b"",
-        headers: &[],
-        body: b"{\"amount\":1}",
-    };
-
-    fn digest(parts: &Parts<'_>) -> RequestDigest {
-        RequestDigest::new(parts)
-    }
-
-    #[test]
-    fn every_part_counts() {
-        let others = [
-            Parts { method: b"PATCH", ..BASE },
-            Parts { authority: b"api.example:1", ..BASE },
-            Parts { path: b"/payment", ..BASE },
-            Parts { query: b"", ..BASE },
-            Parts { content_type: b"text/plain", ..BASE },
-            Parts { content_encoding: b"gzip", ..BASE },
-            Parts { headers: &[(b"x-version", b"1")], ..BASE },
-            Parts { headers: &[(b"x-version", b"")], ..BASE },
-            Parts { body: b"{\"amount\":1.0}", ..BASE },
-            Parts { body: b"", ..BASE },
-        ];
-        for (at, other) in others.iter().enumerate() {
-            assert_ne!(digest(&BASE), digest(other), "part {at}");
-        }
-        assert_eq!(digest(&BASE), digest(&BASE.clone()));
-    }
-
-    #[test]
-    fn parts_cannot_shift_into_each_other() {
-        let left = Parts { path: b"/a", query: b"bc", ..BASE };
-        let right = Parts { path: b"/ab", query: b"c", ..BASE };
-        assert_ne!(digest(&left), digest(&right));
-    }
-
-    #[test]
-    fn secrets_give_different_fingerprints_and_derived_keys() {
-        let identity = Identity([7; 32]);
-        let one = Secret::new("a".into(), b"one").candidate(&identity, &digest(&BASE));
-        let two = Secret::new("b".into(), b"two").candidate(&identity, &digest(&BASE));
-        assert_ne!(one.fingerprint.digest, two.fingerprint.digest);
-        assert_ne!(one.derived_key, two.derived_key);
-        let again = Secret::new("a".into(), b"one").candidate(&identity, &digest(&BASE));
-        assert_eq!(one, again);
-    }
-
-    #[test]
-    fn the_derived_key_is_a_uuid_of_version_8() {
-        let key = Secret::new("a".into(), b"one")
-            .candidate(&Identity([7; 32]), &digest(&BASE))
-            .derived_key;
-        assert_eq!(key.len(), 36);
-        assert_eq!(key.as_bytes()[14], b'8');
-        assert!(b"89ab".contains(&key.as_bytes()[19]));
-    }
-
-    #[test]
-    fn the_framing_of_version_1_never_changes() {
-        let made = Secret::new("a".into(), b"one").candidate(&Identity([7; 32]), &digest(&BASE));
-        insta::assert_snapshot!(
-            format!("{} {}", hex::encode(&made.fingerprint.digest), made.derived_key),
-            @r#"885b21c565098604e2fbbcc7d637ac19b8e6ca29329f32bd30fa4463d584e7b5 7bc7d77c-ae23-8ff9-8d5f-75eae6a0c5a3"#
-        );
-    }
-
-    #[test]
-    fn a_secret_does_not_print_itself() {
-        assert_eq!(format!("{:?}", Secret::new("a".into(), b"hunter2")), "Secret(a)");
-    }
-}
+mod tests;

@@ -3,12 +3,14 @@
 //! Replies are stored by a deny-list: what is unknown is kept (RFC 9111 §3.1), what belongs to
 //! one connection, one moment or one client is not.
 
+use crate::config::{KeyRule, UpstreamKey};
+
 /// What our own answers and requests carry. A client's or an upstream's values of these never
 /// pass.
 pub mod ours {
     /// `true` on a replay, `false` on a first execution.
     pub const REPLAYED: &str = "idempotent-replayed";
-    /// What was unusual about an answer: `unstored`.
+    /// What was unusual about an answer: `unstored`, or `bypassed`.
     pub const STATUS: &str = "idempotency-status";
     /// The derived key, to the upstream.
     pub const KEY: &str = "idempotency-key";
@@ -17,6 +19,28 @@ pub mod ours {
     /// The execution's fence, to the upstream.
     pub const FENCE: &str = "idempotency-fence";
 }
+
+/// What lets scripts of other origins read our fields (Fetch, CORS protocol); `Retry-After` is
+/// not readable to them otherwise either.
+pub const EXPOSE: (&str, &str) =
+    ("access-control-expose-headers", "idempotent-replayed, idempotency-status, retry-after");
+
+/// By these a client, where Envoy takes it for an internal one, could have its request retried,
+/// hedged or cut short under one claim (Envoy's router filter, "HTTP headers").
+const ENVOY_CONTROLS: [&str; 12] = [
+    "x-envoy-max-retries",
+    "x-envoy-retry-on",
+    "x-envoy-retry-grpc-on",
+    "x-envoy-retriable-status-codes",
+    "x-envoy-retriable-header-names",
+    "x-envoy-hedge-on-per-try-timeout",
+    "x-envoy-upstream-alt-stat-name",
+    "x-envoy-upstream-rq-timeout-alt-response",
+    "x-envoy-upstream-rq-timeout-ms",
+    "x-envoy-upstream-rq-per-try-timeout-ms",
+    "x-envoy-upstream-stream-duration-ms",
+    "x-envoy-decorator-operation",
+];
 
 /// Fields that belong to one connection (RFC 9110 §7.6.1).
 const HOP_BY_HOP: [&str; 9] = [
@@ -32,14 +56,12 @@ const HOP_BY_HOP: [&str; 9] = [
 ];
 
 /// Fields of an answer that are not stored, beside those of one connection.
-const NOT_STORED: [&str; 22] = [
+const NOT_STORED: [&str; 20] = [
     // One client's credentials and challenges.
     "proxy-authenticate",
     "proxy-authentication-info",
     "www-authenticate",
     "authentication-info",
-    "set-cookie",
-    "set-cookie2",
     // One moment. Envoy makes its own Date and Server.
     "date",
     "age",
@@ -80,18 +102,44 @@ pub fn is_ours(name: &str) -> bool {
 }
 
 /// Whether a request's header `name`, in lower case, goes to the upstream with a detached
-/// call. Envoy's own control headers never do: a client could have a call retried or hedged
-/// with them. `content-length` is made anew, the key's own field is replaced by the derived
-/// key, and pseudo headers are set by the call.
+/// call. Envoy's own fields never do: a client could have a call retried or hedged with them.
+/// `content-length` is made anew, the key is replaced by the derived one unless the rule says
+/// otherwise, and pseudo headers are set by the call. Without `accept-encoding` the answer comes
+/// in a form that every retry can read; a compressor in front makes it small again.
 #[must_use]
-pub fn forwarded(name: &str, key_header: &str) -> bool {
+pub fn forwarded(name: &str, key: &KeyRule) -> bool {
+    if is_key(name, key) {
+        return keeps_key(key);
+    }
     !(name.starts_with(':')
-        || name == key_header
+        || name == "accept-encoding"
         || name == "content-length"
         || name == "expect"
         || name.starts_with("x-envoy-")
         || HOP_BY_HOP.contains(&name)
         || is_ours(name))
+}
+
+/// Whether a request's header `name`, in lower case, stays where Envoy's router makes the call:
+/// the router sees to the connection's fields itself, and `x-envoy-` fields that control
+/// nothing may be meant for filters.
+#[must_use]
+pub fn kept_attached(name: &str, key: &KeyRule) -> bool {
+    if is_key(name, key) {
+        return keeps_key(key);
+    }
+    !(name == "accept-encoding" || ENVOY_CONTROLS.contains(&name) || is_ours(name))
+}
+
+fn is_key(name: &str, key: &KeyRule) -> bool {
+    key.headers.iter().any(|header| header == name)
+}
+
+fn keeps_key(key: &KeyRule) -> bool {
+    match key.upstream {
+        UpstreamKey::Derived => false,
+        UpstreamKey::Client => true,
+    }
 }
 
 /// Whether an answer's header `name`, in lower case, may be told to the client that caused
@@ -108,9 +156,13 @@ pub fn answered(name: &str, connection: &[String]) -> bool {
         || is_ours(name))
 }
 
-/// Whether an answer's header `name`, in lower case, is stored and replayed.
+/// Whether an answer's header `name`, in lower case, is stored and replayed; cookies only where
+/// the rule asks for it (`set_cookie`).
 #[must_use]
-pub fn stored(name: &str) -> bool {
+pub fn stored(name: &str, set_cookie: bool) -> bool {
+    if matches!(name, "set-cookie" | "set-cookie2") {
+        return set_cookie;
+    }
     !(NOT_STORED.contains(&name)
         || NOT_STORED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
@@ -134,7 +186,7 @@ mod tests {
         let kept =
             ["location", "etag", "content-type", "link", "vary", "cache-control", "x-payment-id"];
         for name in kept {
-            assert!(answered(name, &[]) && stored(name), "{name}");
+            assert!(answered(name, &[]) && stored(name, false), "{name}");
         }
     }
 
@@ -151,9 +203,10 @@ mod tests {
             "x-envoy-upstream-service-time",
         ];
         for name in dropped {
-            assert!(!stored(name), "{name}");
+            assert!(!stored(name, false), "{name}");
         }
         assert!(answered("set-cookie", &[]), "the first client gets its cookie");
+        assert!(stored("set-cookie", true), "a rule may ask for it");
     }
 
     #[test]
@@ -163,16 +216,45 @@ mod tests {
         assert!(answered("x-other", &named));
     }
 
+    fn key(header: &str, upstream: UpstreamKey) -> KeyRule {
+        KeyRule {
+            headers: vec![header.to_owned()],
+            required: true,
+            syntax: crate::key::KeySyntax::Lenient,
+            length_max: 255,
+            upstream,
+        }
+    }
+
     #[test]
     fn a_clients_values_of_our_headers_never_reach_the_upstream() {
-        for name in
-            ["idempotency-key", "idempotency-attempt", "idempotency-fence", "x-latchkey-details"]
-        {
-            assert!(!forwarded(name, "idempotency-key"), "{name}");
+        let rule = key("idempotency-key", UpstreamKey::Derived);
+        let ours =
+            ["idempotency-key", "idempotency-attempt", "idempotency-fence", "x-latchkey-details"];
+        for name in ours.into_iter().chain(["x-envoy-max-retries", "accept-encoding"]) {
+            assert!(!forwarded(name, &rule) && !kept_attached(name, &rule), "{name}");
         }
-        assert!(!forwarded("x-envoy-max-retries", "idempotency-key"));
-        assert!(!forwarded("paypal-request-id", "paypal-request-id"));
-        assert!(forwarded("x-client", "idempotency-key"));
-        assert!(forwarded("authorization", "idempotency-key"));
+        let other = key("paypal-request-id", UpstreamKey::Derived);
+        for name in ["paypal-request-id", "idempotency-key"] {
+            assert!(!forwarded(name, &other) && !kept_attached(name, &other), "{name}");
+        }
+        for name in ["x-client", "authorization"] {
+            assert!(forwarded(name, &rule) && kept_attached(name, &rule), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_clients_own_key_reaches_the_upstream_where_the_rule_says_so() {
+        let rule = key("idempotency-key", UpstreamKey::Client);
+        assert!(forwarded("idempotency-key", &rule) && kept_attached("idempotency-key", &rule));
+        assert!(!forwarded("idempotency-fence", &rule));
+    }
+
+    #[test]
+    fn a_router_is_left_what_is_its_own() {
+        let rule = key("idempotency-key", UpstreamKey::Derived);
+        for name in ["content-length", "connection", "te", "x-envoy-external-address", ":path"] {
+            assert!(kept_attached(name, &rule) && !forwarded(name, &rule), "{name}");
+        }
     }
 }

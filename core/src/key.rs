@@ -36,6 +36,7 @@ impl fmt::Debug for Key {
 
 /// How strictly a rule reads keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeySyntax {
     /// Only a Structured Field String, as the draft says.

@@ -40,6 +40,8 @@ pub enum Kind {
     PayloadTooLarge,
     /// A header's value cannot be passed on.
     HeaderInvalid,
+    /// The route names a rule that the filter does not have.
+    RuleUnknown,
 }
 
 /// A problem, ready to be told.
@@ -70,7 +72,7 @@ struct Body<'a> {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::KeyReused,
@@ -85,6 +87,7 @@ impl Kind {
         Self::GatewayOverloaded,
         Self::PayloadTooLarge,
         Self::HeaderInvalid,
+        Self::RuleUnknown,
     ];
 
     /// The last part of the type's URI; also the name in metrics.
@@ -105,6 +108,29 @@ impl Kind {
             Self::GatewayOverloaded => "idempotency-gateway-overloaded",
             Self::PayloadTooLarge => "idempotency-payload-too-large",
             Self::HeaderInvalid => "idempotency-header-invalid",
+            Self::RuleUnknown => "idempotency-rule-unknown",
+        }
+    }
+
+    /// What the access log calls it: the type without its prefix.
+    #[must_use]
+    pub const fn outcome(self) -> &'static str {
+        match self {
+            Self::KeyMissing => "key_missing",
+            Self::KeyInvalid => "key_invalid",
+            Self::KeyReused => "key_reused",
+            Self::RequestInProgress => "request_in_progress",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::ReplayUnavailable => "replay_unavailable",
+            Self::ClientUnknown => "client_unknown",
+            Self::RetryLater => "retry_later",
+            Self::AttemptsExhausted => "attempts_exhausted",
+            Self::StateUnavailable => "state_unavailable",
+            Self::UpstreamUnavailable => "upstream_unavailable",
+            Self::GatewayOverloaded => "gateway_overloaded",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::HeaderInvalid => "header_invalid",
+            Self::RuleUnknown => "rule_unknown",
         }
     }
 
@@ -132,6 +158,7 @@ impl Kind {
             Self::GatewayOverloaded => "The gateway is overloaded",
             Self::PayloadTooLarge => "The body is too large",
             Self::HeaderInvalid => "A header's value is not valid",
+            Self::RuleUnknown => "The gateway is configured wrongly",
         }
     }
 
@@ -152,7 +179,8 @@ impl Kind {
             | Self::ClientUnknown
             | Self::AttemptsExhausted
             | Self::PayloadTooLarge
-            | Self::HeaderInvalid => false,
+            | Self::HeaderInvalid
+            | Self::RuleUnknown => false,
         }
     }
 }
@@ -202,6 +230,11 @@ impl Problem {
             ("content-type".to_owned(), MEDIA_TYPE.as_bytes().to_vec()),
             ("cache-control".to_owned(), b"no-store".to_vec()),
         ];
+        if self.kind == Kind::KeyMissing {
+            // Draft §2.7: where the operation's rules are published.
+            let link = format!("<{}>; rel=\"describedby\"; type=\"text/html\"", self.kind.uri());
+            headers.push(("link".to_owned(), link.into_bytes()));
+        }
         if let Some(seconds) = self.retry_after_s {
             headers.push(("retry-after".to_owned(), seconds.to_string().into_bytes()));
         }
@@ -220,6 +253,9 @@ mod tests {
         let uris: BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.uri()).collect();
         let titles: BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.title()).collect();
         assert_eq!(uris.len(), Kind::ALL.len());
+        for kind in Kind::ALL {
+            assert_eq!(kind.slug(), format!("idempotency-{}", kind.outcome().replace('_', "-")));
+        }
         assert_eq!(titles.len(), Kind::ALL.len());
     }
 

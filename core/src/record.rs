@@ -37,6 +37,7 @@ pub struct Fence(pub u64);
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnAmbiguous {
     /// A retry executes again: at-least-once, for upstreams that roll back or that deduplicate

@@ -1,7 +1,7 @@
 //! What clients get.
 
-use latchkey_core::config::Rule;
-use latchkey_core::headers::{answered, connection_names, ours, stored};
+use latchkey_core::config::{NoStore, Rule, StoreRule};
+use latchkey_core::headers::{EXPOSE, answered, connection_names, ours, stored};
 use latchkey_core::operation::Verdict;
 use latchkey_core::problem::{Kind, Problem};
 use latchkey_core::record::{Outcome, Response};
@@ -17,9 +17,15 @@ pub struct Answer {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The whole body.
     pub body: Vec<u8>,
-    /// For `%RESPONSE_CODE_DETAILS%`: says that it was us, and why.
-    pub details: &'static str,
+    /// What the access log calls it; also, after `latchkey_`, the response code's details.
+    pub outcome: &'static str,
 }
+
+/// The outcome of an execution, for the access log.
+pub const EXECUTED: &str = "executed";
+
+/// The outcome of a replay, for the access log.
+pub const REPLAYED: &str = "replayed";
 
 impl Answer {
     /// A problem.
@@ -29,7 +35,7 @@ impl Answer {
             status: problem.status,
             headers: problem.headers(),
             body: problem.body(),
-            details: problem.kind.slug(),
+            outcome: problem.kind.outcome(),
         }
     }
 
@@ -40,7 +46,7 @@ impl Answer {
         let mut headers: Vec<_> =
             headers.iter().filter(|(name, _)| answered(name, &connection)).cloned().collect();
         headers.push((ours::REPLAYED.to_owned(), b"false".to_vec()));
-        Self { status, headers, body, details: "latchkey_executed" }
+        Self { status, headers, body, outcome: EXECUTED }
     }
 
     /// What was stored.
@@ -48,13 +54,20 @@ impl Answer {
     pub fn replay(response: Response) -> Self {
         let mut headers = response.headers;
         headers.push((ours::REPLAYED.to_owned(), b"true".to_vec()));
-        Self { status: response.status, headers, body: response.body, details: "latchkey_replayed" }
+        Self { status: response.status, headers, body: response.body, outcome: REPLAYED }
     }
 
     /// Marks an answer that is true but could not be stored in time.
     #[must_use]
     pub fn unstored(mut self) -> Self {
         self.headers.push((ours::STATUS.to_owned(), b"unstored".to_vec()));
+        self
+    }
+
+    /// Lets scripts of other origins read our fields.
+    #[must_use]
+    pub fn exposed(mut self) -> Self {
+        self.headers.push((EXPOSE.0.to_owned(), EXPOSE.1.as_bytes().to_vec()));
         self
     }
 
@@ -72,7 +85,7 @@ impl Answer {
             Verdict::RetryLater { after_us } => (retry_later(after_us), Metric::RetryLater),
             Verdict::Exhausted { last_status } => (exhausted(last_status), Metric::Exhausted),
             Verdict::Held { .. } => (held(), Metric::Held),
-            Verdict::Mismatch => (mismatch(), Metric::Mismatches),
+            Verdict::Mismatch => (mismatch(rule.mismatch_status), Metric::Mismatches),
             Verdict::Spent => (retry_later(0), Metric::RetryLater),
         };
         (Self::problem(&problem), metric)
@@ -90,29 +103,53 @@ impl Answer {
         let mut answer = Self::problem(&problem);
         answer.headers.extend(location.map(|location| ("location".to_owned(), location)));
         answer.headers.push((ours::REPLAYED.to_owned(), b"true".to_vec()));
+        answer.outcome = REPLAYED;
         answer
     }
 }
 
-/// The outcome of an upstream's final answer: a tombstone where its body is too large to keep.
+/// The outcome of an upstream's final answer. Without a body, or where that must not or cannot be
+/// kept, it is a tombstone.
 #[must_use]
 pub fn outcome(
     status: u16,
     headers: &[(String, Vec<u8>)],
-    body: &[u8],
-    body_max_bytes: usize,
+    body: Option<&[u8]>,
+    rule: &StoreRule,
 ) -> Outcome {
-    if body.len() > body_max_bytes {
+    let body = body.filter(|body| body.len() <= rule.response_body_max_bytes as usize);
+    let Some(body) = body.filter(|_| !is_event_stream(headers) && may_store(headers, rule)) else {
         let location = headers.iter().find(|(name, _)| name == "location");
         return Outcome::Tombstone { status, location: location.map(|(_, value)| value.clone()) };
-    }
+    };
     let connection = connection(headers);
     let headers = headers
         .iter()
-        .filter(|(name, _)| answered(name, &connection) && stored(name))
+        .filter(|(name, _)| answered(name, &connection) && stored(name, rule.set_cookie))
         .cloned()
         .collect();
     Outcome::Response(Response { status, headers, body: body.to_vec() })
+}
+
+/// Whether an answer is a stream of events, which belong to their moment.
+#[must_use]
+pub fn is_event_stream(headers: &[(String, Vec<u8>)]) -> bool {
+    let is_it = |value: &Vec<u8>| {
+        let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+    };
+    headers.iter().any(|(name, value)| name == "content-type" && is_it(value))
+}
+
+fn may_store(headers: &[(String, Vec<u8>)], rule: &StoreRule) -> bool {
+    match rule.no_store {
+        NoStore::Ignore => true,
+        NoStore::Tombstone => !headers
+            .iter()
+            .filter(|(name, _)| name == "cache-control")
+            .flat_map(|(_, value)| value.split(|byte| *byte == b','))
+            .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-store")),
+    }
 }
 
 /// Whether the outcome is unknown under `reexecute`, where a retry executes again, or under
@@ -173,13 +210,15 @@ pub fn overloaded() -> Problem {
     .retry_after(1)
 }
 
-fn in_progress(rule: &Rule) -> Problem {
+/// Another request with this key is being executed.
+#[must_use]
+pub fn in_progress(rule: &Rule) -> Problem {
     Problem::new(
         Kind::RequestInProgress,
         409,
         "A request with this key is being executed. Retry with the same key to get its answer.",
     )
-    .retry_after(rule.retry_after_s)
+    .retry_after(rule.on_conflict.retry_after_s)
 }
 
 fn retry_later(after_us: u64) -> Problem {
@@ -218,10 +257,10 @@ fn held() -> Problem {
     )
 }
 
-fn mismatch() -> Problem {
+fn mismatch(status: u16) -> Problem {
     Problem::new(
         Kind::KeyReused,
-        422,
+        status,
         "This key was used for a different request. Use a new key for a new request, or send \
          the first request unchanged.",
     )

@@ -34,11 +34,13 @@ mod execution;
 mod metric;
 mod settle;
 mod verdicts;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use latchkey_core::classify::{Answer as Classified, Route};
-use latchkey_core::config::{Config, ExecuteTo, Rule};
+use latchkey_core::config::{Config, Execute, ExecuteTo, Rule};
+use latchkey_core::operation::Verdict;
 use latchkey_core::wire::state_v1 as wire;
 
 use crate::answer::{self, Answer};
@@ -48,6 +50,8 @@ pub use metric::{EXECUTIONS_IN_FLIGHT, Metric};
 use batch::Batch;
 use clock::ClockEstimate;
 use execution::{Execution, Need, Op, Stage};
+use settle::Whereabouts;
+use waiting::Waits;
 
 /// How many calls to the state are under way at once. Two keep the state busy while answers
 /// travel; more would only make batches smaller.
@@ -58,6 +62,10 @@ pub const STATE_TRIES: u32 = 3;
 
 /// Without any other call to the state, the gateway says that it is there this often, in µs.
 const HEARTBEAT_US: u64 = 10_000_000;
+
+/// A redirected request comes forward in the same turn of the worker; what has not by then, in
+/// µs, was refused by a filter before this one.
+const ADOPTION_US: u64 = 1_000_000;
 
 /// After a first greeting failed, the next goes out after this, in µs.
 const GREETING_AGAIN_US: u64 = 250_000;
@@ -87,6 +95,34 @@ pub enum Input {
         execution: u64,
         /// How.
         answer: CallAnswer,
+    },
+    /// Envoy's router has an answer to a request that was sent on, or knows that none will come.
+    Responded {
+        /// Which.
+        execution: u64,
+        /// What, with the headers that tell who answered.
+        answer: CallAnswer,
+        /// Whether the body is all of it; it was too large to be held otherwise.
+        whole: bool,
+        /// Whether it is held back until it is released or replaced.
+        held: bool,
+    },
+    /// A request was not sent on, since its stream had gone.
+    NotForwarded {
+        /// Which.
+        execution: u64,
+    },
+    /// A request that was sent on goes on as another stream (an internal redirect).
+    Redirected {
+        /// Which.
+        execution: u64,
+    },
+    /// This is that stream.
+    Adopted {
+        /// Which execution.
+        execution: u64,
+        /// The stream.
+        stream: u32,
     },
     /// A request was refused before it was read, since there is no room for it.
     Overloaded,
@@ -140,6 +176,38 @@ pub enum Command {
         stream: u32,
         /// With what.
         answer: Answer,
+        /// The number of the execution, where it had leave for one.
+        attempt: Option<u32>,
+    },
+    /// Answer many streams alike.
+    AnswerAll {
+        /// Which.
+        streams: Vec<u32>,
+        /// With what.
+        answer: Answer,
+    },
+    /// Let Envoy's router send a stream's request.
+    Forward {
+        /// Which.
+        stream: u32,
+        /// To name the answer by.
+        execution: u64,
+        /// What to change before.
+        forward: Forward,
+    },
+    /// Let the answer go that is held back for a stream.
+    Release {
+        /// Which.
+        stream: u32,
+        /// Whether it could not be stored in time.
+        unstored: bool,
+        /// Whether scripts of other origins may read our fields.
+        expose: bool,
+    },
+    /// Let a stream's request pass unguarded.
+    Pass {
+        /// Which.
+        stream: u32,
     },
     /// Count something.
     Count(Metric),
@@ -160,6 +228,19 @@ pub struct Call {
     pub timeout_ms: u32,
 }
 
+/// What to change of a request before Envoy's router sends it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// Headers to take out.
+    pub remove: Vec<String>,
+    /// Headers to set.
+    pub set: Vec<(String, String)>,
+    /// The number of the execution.
+    pub attempt: u32,
+    /// The largest body of an answer that is held until it is stored, in bytes.
+    pub response_body_max_bytes: u32,
+}
+
 /// All executions of one worker under one configuration.
 #[derive(Debug)]
 pub struct Engine {
@@ -169,6 +250,7 @@ pub struct Engine {
     executions: BTreeMap<u64, Execution>,
     batches: BTreeMap<u64, Batch>,
     ready: VecDeque<batch::Ready>,
+    waits: Waits,
     bytes_held: u64,
     next_id: u64,
     last_call_us: Option<u64>,
@@ -189,6 +271,7 @@ impl Engine {
             executions: BTreeMap::new(),
             batches: BTreeMap::new(),
             ready: VecDeque::new(),
+            waits: Waits::default(),
             bytes_held: 0,
             next_id: 0,
             last_call_us: None,
@@ -247,10 +330,23 @@ impl Engine {
                     self.state_answered(batch, answer, now_us, &mut out);
                 }
                 Input::UpstreamAnswered { execution, answer } => {
-                    self.upstream_answered(execution, answer, now_us, &mut out);
+                    self.upstream_answered(execution, answer, true, now_us, &mut out);
                 }
+                Input::Responded { execution, answer, whole, held } => {
+                    if !held {
+                        self.forget_stream(execution);
+                    }
+                    self.upstream_answered(execution, answer, whole, now_us, &mut out);
+                }
+                Input::NotForwarded { execution } => {
+                    self.forget_stream(execution);
+                    let answer = CallAnswer::NotDispatched;
+                    self.upstream_answered(execution, answer, true, now_us, &mut out);
+                }
+                Input::Redirected { execution } => self.redirected(execution, now_us),
+                Input::Adopted { execution, stream } => self.adopted(execution, stream),
                 Input::Overloaded => out.push(Command::Count(Metric::Overloads)),
-                Input::StreamGone { stream } => self.stream_gone(stream),
+                Input::StreamGone { stream } => self.stream_gone(stream, now_us),
                 Input::Tick => self.tick(now_us, &mut out),
             }
         }
@@ -274,18 +370,30 @@ impl Engine {
         if full {
             out.push(Command::Count(Metric::Overloads));
             let answer = Answer::problem(&answer::overloaded());
-            out.push(Command::Answer { stream, answer });
+            out.push(Command::Answer { stream, answer, attempt: None });
             return;
         }
-        let cluster = match (&rule.execute.to, cluster) {
-            (ExecuteTo::Cluster(cluster), _) => cluster.clone(),
-            (ExecuteTo::Direct, chosen) => chosen.unwrap_or_default(),
+        let cluster = match (&rule.execute, cluster) {
+            (Execute::Detached { to: ExecuteTo::Cluster(cluster), .. }, _) => cluster.clone(),
+            (Execute::Detached { to: ExecuteTo::Direct, .. } | Execute::Attached, chosen) => {
+                chosen.unwrap_or_default()
+            }
         };
+        let joins = rule.on_conflict.wait_ms > 0 && self.joins(&request);
         let id = self.fresh_id();
         self.bytes_held = self.bytes_held.saturating_add(bytes);
         let give_up_us = now_us.saturating_add(self.patience_us());
         let execution = Execution::new(stream, request, bytes, cluster, give_up_us);
         self.executions.insert(id, execution);
+        if joins {
+            if let Some(execution) = self.executions.get_mut(&id) {
+                execution.op = Op::Idle;
+            }
+            let verdict = Verdict::InProgress { age_us: 0, lease_left_us: 0 };
+            self.wait(id, verdict, now_us, out);
+            self.drop_if_over(id);
+            return;
+        }
         self.ready.push_back(batch::Ready { execution: id, group: None });
     }
 
@@ -302,6 +410,7 @@ impl Engine {
         &mut self,
         id: u64,
         answer: CallAnswer,
+        whole: bool,
         now_us: u64,
         out: &mut Vec<Command>,
     ) {
@@ -313,29 +422,64 @@ impl Engine {
         let answer_by_us = now_us.saturating_add(patience_us);
         let held = self.bytes_held.saturating_add(answer.bytes());
         let room = held <= self.config.limits.bytes_max;
-        execution.settle(rule, answer, answer_by_us, room, out);
+        execution.settle(rule, answer, Whereabouts { whole, room }, answer_by_us, out);
         recount(&mut self.bytes_held, execution);
         if let Op::Idle = execution.op {
             self.at_once(id, None);
         }
     }
 
-    fn stream_gone(&mut self, stream: u32) {
-        for execution in self.executions.values_mut() {
+    fn stream_gone(&mut self, stream: u32, now_us: u64) {
+        let mut waited = None;
+        for (id, execution) in &mut self.executions {
             if execution.stream == Some(stream) {
                 execution.stream = None;
+                if let Stage::Waiting { .. } = execution.stage {
+                    waited = Some(*id);
+                }
             }
+        }
+        if let Some(id) = waited {
+            self.waiter_gone(id, now_us);
+        }
+    }
+
+    /// Its client gets, or has got, its answer from elsewhere.
+    fn forget_stream(&mut self, id: u64) {
+        if let Some(execution) = self.executions.get_mut(&id) {
+            execution.stream = None;
+        }
+    }
+
+    fn redirected(&mut self, id: u64, now_us: u64) {
+        if let Some(execution) = self.executions.get_mut(&id) {
+            execution.stream = None;
+            execution.adopt_by_us = Some(now_us.saturating_add(ADOPTION_US));
+        }
+    }
+
+    fn adopted(&mut self, id: u64, stream: u32) {
+        if let Some(execution) = self.executions.get_mut(&id) {
+            execution.stream = Some(stream);
+            execution.adopt_by_us = None;
         }
     }
 
     fn tick(&mut self, now_us: u64, out: &mut Vec<Command>) {
-        let (mut due, mut over) = (Vec::new(), Vec::new());
+        self.end_waits(now_us, out);
+        let (mut due, mut over, mut orphans) = (Vec::new(), Vec::new(), Vec::new());
         for (id, execution) in &mut self.executions {
-            execution.lose_patience(now_us, out);
+            let rule = self.config.rules.get(execution.rule);
+            let pass = rule.is_some_and(Rule::passes_without_state);
+            execution.lose_patience(now_us, pass, out);
             recount(&mut self.bytes_held, execution);
             if let Stage::Gone = execution.stage {
                 over.push(*id);
                 continue;
+            }
+            if execution.adopt_by_us.is_some_and(|by_us| now_us >= by_us) {
+                execution.adopt_by_us = None;
+                orphans.push(*id);
             }
             match execution.op {
                 Op::Waiting { until_us, group } if now_us >= until_us => {
@@ -352,6 +496,10 @@ impl Engine {
         self.ready.extend(due);
         for id in over {
             self.drop_if_over(id);
+        }
+        for id in orphans {
+            let answer = CallAnswer::Ended { status: None, headers: Vec::new(), body: Vec::new() };
+            self.upstream_answered(id, answer, true, now_us, out);
         }
     }
 
@@ -424,9 +572,9 @@ impl CallAnswer {
 
 /// How a rule's calls reach the upstream.
 fn route(rule: &Rule) -> Route {
-    match rule.execute.to {
-        ExecuteTo::Cluster(_) => Route::Internal,
-        ExecuteTo::Direct => Route::Direct,
+    match &rule.execute {
+        Execute::Detached { to: ExecuteTo::Direct, .. } => Route::Direct,
+        Execute::Detached { to: ExecuteTo::Cluster(_), .. } | Execute::Attached => Route::Internal,
     }
 }
 

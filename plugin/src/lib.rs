@@ -2,8 +2,9 @@
 //!
 //! [`request`] decides what a request is to us, [`engine`] runs executions from claim to
 //! settlement, [`answer`] says what clients get. None of them knows the host: time, ids and
-//! events come in, commands go out. `shell` translates between them and Envoy, and is all that
-//! is built for WebAssembly only.
+//! events come in, commands go out. [`filter`] is the state of streams and workers against a
+//! host's functions; `shell` is Envoy as that host, and is all that is built for WebAssembly
+//! only.
 //!
 //! A panic would kill the VM of a worker, with every request in it: nothing here may panic, and
 //! the lints of this crate see to it.
@@ -23,6 +24,7 @@
 
 pub mod answer;
 pub mod engine;
+pub mod filter;
 pub mod request;
 
 #[cfg(target_arch = "wasm32")]

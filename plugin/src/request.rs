@@ -1,8 +1,10 @@
 //! What a request is to us: none of our business, refused, or to be guarded.
 
-use latchkey_core::config::{Client, Config, MissingClient, Rule};
+mod client;
+
+use latchkey_core::config::{Config, Execute, KeyRule, NO_RULE, Rule, UpstreamKey};
 use latchkey_core::fingerprint::{Parts, RequestDigest, Secret};
-use latchkey_core::headers::{connection_names, forwarded};
+use latchkey_core::headers::{connection_names, forwarded, kept_attached};
 use latchkey_core::identity::Identity;
 use latchkey_core::key::{self, Key};
 use latchkey_core::operation::Claim;
@@ -13,11 +15,37 @@ use latchkey_core::record::{ExecutionId, Subject};
 #[derive(Debug, Default)]
 pub struct Headers(pub Vec<(Vec<u8>, Vec<u8>)>);
 
+/// What else Envoy knows of a request: its attributes, by path.
+pub trait Attributes {
+    /// The value of an attribute, `None` where there is none.
+    fn get(&self, path: &[&str]) -> Option<Vec<u8>>;
+}
+
+/// Nothing else is known.
+impl Attributes for () {
+    fn get(&self, _: &[&str]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// What to do with a request whose headers are here, and the index of its rule where it has one.
+#[derive(Debug)]
+pub struct Admission {
+    /// The rule.
+    pub rule: Option<usize>,
+    /// What to do.
+    pub decision: Decision,
+}
+
 /// What to do with a request whose headers are here.
 #[derive(Debug)]
-pub enum Admission {
-    /// Let it pass untouched.
+pub enum Decision {
+    /// Let it pass untouched: no rule, or nothing that a rule can guard.
     Pass,
+    /// Let it pass: it has no key, and needs none.
+    Unkeyed,
+    /// Let it pass although it has a key, and say so on its answer.
+    Bypass,
     /// Answer with this.
     Refuse(Problem),
     /// Buffer its body, then guard it.
@@ -27,8 +55,7 @@ pub enum Admission {
 /// A request that will be guarded once its body is here.
 #[derive(Debug)]
 pub struct Plan {
-    /// The index of its rule.
-    pub rule: usize,
+    rule: usize,
     key: Key,
     client: String,
     headers: Vec<(String, String)>,
@@ -43,10 +70,27 @@ pub struct Guarded {
     pub identity: Identity,
     /// What to ask of the store.
     pub claim: Claim,
-    /// What to send to the upstream once the claim is granted, but for our own headers.
-    pub headers: Vec<(String, String)>,
-    /// The body to send.
-    pub body: Vec<u8>,
+    /// How it is sent to the upstream once the claim is granted.
+    pub send: Send,
+    /// Whether a script of another origin asks, and has to be let read our fields.
+    pub cross_origin: bool,
+}
+
+/// How a guarded request is sent, but for our own headers.
+#[derive(Debug)]
+pub enum Send {
+    /// By a call of the gateway's own.
+    Detached {
+        /// With pseudo headers.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// By Envoy's router, which has it already.
+    Attached {
+        /// The headers that have to be taken out.
+        remove: Vec<String>,
+    },
 }
 
 // === impl Headers ===
@@ -65,35 +109,72 @@ impl Headers {
     }
 }
 
-/// Decides on a request by its headers.
+/// Decides on a request by its headers and attributes.
 #[must_use]
-pub fn admit(config: &Config, headers: &Headers) -> Admission {
+pub fn admit(config: &Config, headers: &Headers, attributes: &dyn Attributes) -> Admission {
     let (method, path) = (headers.first(":method"), headers.first(":path"));
     let (Some(method), Some(path)) = (method, path) else {
         // Only CONNECT has no path. What cannot be read must not go unguarded.
         let connect = method == Some(b"CONNECT");
-        return if connect { Admission::Pass } else { Admission::Refuse(unreadable()) };
+        let decision = if connect { Decision::Pass } else { Decision::Refuse(unreadable()) };
+        return Admission { rule: None, decision };
     };
-    let Some((index, rule)) = config.rule_for(method, path) else { return Admission::Pass };
-    if is_tunnel(method, headers) {
-        return Admission::Pass;
+    match rule(config, headers, method, path, attributes) {
+        Ok(None) => Admission { rule: None, decision: Decision::Pass },
+        Ok(Some((index, rule))) => {
+            let decision = if is_tunnel(method, headers) {
+                Decision::Pass
+            } else {
+                decide(index, rule, headers, attributes).unwrap_or_else(Decision::Refuse)
+            };
+            Admission { rule: Some(index), decision }
+        }
+        Err(problem) => Admission { rule: None, decision: Decision::Refuse(problem) },
     }
-    let lines: Vec<_> = headers.all(&rule.key.header).collect();
+}
+
+/// The rule that the route names in its metadata, or the first that matches.
+fn rule<'a>(
+    config: &'a Config,
+    headers: &Headers,
+    method: &[u8],
+    path: &[u8],
+    attributes: &dyn Attributes,
+) -> Result<Option<(usize, &'a Rule)>, Problem> {
+    let authority = headers.first(":authority").unwrap_or_default();
+    let Some(named) = attributes.get(&ROUTE_RULE).filter(|name| !name.is_empty()) else {
+        return Ok(config.rule_for(method, authority, path));
+    };
+    if named == NO_RULE.as_bytes() {
+        return Ok(None);
+    }
+    match config.rule_named(&named) {
+        Some((index, rule)) => Ok(rule.matches.has_method(method).then_some((index, rule))),
+        None => Err(rule_unknown()),
+    }
+}
+
+/// Where a route names its rule: `metadata: {filter_metadata: {latchkey: {rule: payments}}}`.
+const ROUTE_RULE: [&str; 5] = ["xds", "route_metadata", "filter_metadata", "latchkey", "rule"];
+
+fn decide(
+    index: usize,
+    rule: &Rule,
+    headers: &Headers,
+    attributes: &dyn Attributes,
+) -> Result<Decision, Problem> {
+    let lines: Vec<_> = rule.key.headers.iter().flat_map(|name| headers.all(name)).collect();
     let key = match key::parse(&lines, rule.key.syntax, rule.key.length_max) {
         Ok(Some(key)) => key,
-        Ok(None) if rule.key.required => return Admission::Refuse(key_missing(rule)),
-        Ok(None) => return Admission::Pass,
-        Err(error) => return Admission::Refuse(key_invalid(rule, &error)),
+        Ok(None) if rule.key.required => return Err(key_missing(rule)),
+        Ok(None) => return Ok(Decision::Unkeyed),
+        Err(error) => return Err(key_invalid(rule, &error)),
     };
-    let client = match client(rule, headers) {
-        Ok(Some(client)) => client,
-        Ok(None) => return Admission::Pass,
-        Err(problem) => return Admission::Refuse(problem),
+    let Some(client) = client::name(&rule.client, headers, attributes)? else {
+        return Ok(Decision::Bypass);
     };
-    match text(headers) {
-        Ok(headers) => Admission::Guard(Box::new(Plan { rule: index, key, client, headers })),
-        Err(problem) => Admission::Refuse(problem),
-    }
+    let headers = text(headers)?;
+    Ok(Decision::Guard(Box::new(Plan { rule: index, key, client, headers })))
 }
 
 /// Upgrades, CONNECT and gRPC: their bodies never end or their answers cannot be replayed. Read
@@ -112,36 +193,6 @@ fn is_grpc(headers: &Headers) -> bool {
         .and_then(|media_type| media_type.strip_prefix(b"application/grpc"))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"+") || rest.starts_with(b";"))
 }
-
-/// The client's name, `None` where the request passes unguarded.
-fn client(rule: &Rule, headers: &Headers) -> Result<Option<String>, Problem> {
-    let (name, missing) = match &rule.client {
-        Client::Fixed(client) => return Ok(Some(client.clone())),
-        Client::Header { name, missing } => (name, missing),
-    };
-    let refused = |detail: &str| Problem::new(Kind::ClientUnknown, 400, detail);
-    let mut lines = headers.all(name);
-    match (lines.next(), lines.next()) {
-        (Some(_), Some(_)) => Err(refused("The request names its client more than once.")),
-        (Some(value), None) if !value.is_empty() && value.len() <= CLIENT_BYTES_MAX => {
-            let client = std::str::from_utf8(value)
-                .map_err(|_| refused("The client's name is not valid UTF-8."))?;
-            Ok(Some(client.to_owned()))
-        }
-        (Some(value), None) if value.len() > CLIENT_BYTES_MAX => {
-            Err(refused("The client's name is too long."))
-        }
-        (Some(_) | None, _) => match missing {
-            MissingClient::Bypass => Ok(None),
-            MissingClient::Reject => {
-                Err(refused("Keys are kept by client, and this request has none. Authenticate."))
-            }
-        },
-    }
-}
-
-/// A client's name is kept with every record. Longer than any certificate's or token's subject.
-const CLIENT_BYTES_MAX: usize = 512;
 
 /// The SDK dispatches text only.
 fn text(headers: &Headers) -> Result<Vec<(String, String)>, Problem> {
@@ -169,18 +220,31 @@ fn unreadable() -> Problem {
     )
 }
 
+fn rule_unknown() -> Problem {
+    Problem::new(
+        Kind::RuleUnknown,
+        500,
+        "The route names a rule that the gateway does not have, so the request was not executed.",
+    )
+}
+
 fn key_missing(rule: &Rule) -> Problem {
     let detail = format!(
         "This operation requires a key. Send a new, unique `{}` with each operation, and the \
          same one with each retry of it.",
-        rule.key.header
+        name(&rule.key)
     );
     Problem::new(Kind::KeyMissing, 400, detail)
 }
 
 fn key_invalid(rule: &Rule, error: &key::KeyError) -> Problem {
-    let detail = format!("`{}` is not valid: {error}. It was not executed.", rule.key.header);
+    let detail = format!("`{}` is not valid: {error}. It was not executed.", name(&rule.key));
     Problem::new(Kind::KeyInvalid, 400, detail)
+}
+
+/// What clients know the key's field by.
+fn name(key: &KeyRule) -> &str {
+    key.headers.first().map_or("", String::as_str)
 }
 
 /// A body is larger than its rule allows.
@@ -200,7 +264,10 @@ impl Guarded {
     /// What it holds of memory, in bytes: body and headers.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        size_of(&self.headers).saturating_add(self.body.len()) as u64
+        match &self.send {
+            Send::Detached { headers, body } => size_of(headers).saturating_add(body.len()) as u64,
+            Send::Attached { .. } => 0,
+        }
     }
 }
 
@@ -213,6 +280,12 @@ pub(crate) fn size_of<V: AsRef<[u8]>>(headers: &[(String, V)]) -> usize {
 // === impl Plan ===
 
 impl Plan {
+    /// The index of its rule.
+    #[must_use]
+    pub const fn rule(&self) -> usize {
+        self.rule
+    }
+
     /// The request, now that its `body` is here.
     #[must_use]
     pub fn complete(
@@ -225,8 +298,10 @@ impl Plan {
     ) -> Option<Guarded> {
         let rule = config.rules.get(self.rule)?;
         let identity = Identity::new(&config.namespace, &self.client, &self.key);
-        let digest = self.digest(rule, &body);
-        let candidates = secrets.iter().map(|secret| secret.candidate(&identity, &digest));
+        let digests = self.digests(rule, &body);
+        let candidates = digests
+            .iter()
+            .flat_map(|digest| secrets.iter().map(|secret| secret.candidate(&identity, digest)));
         let claim = Claim {
             execution,
             candidates: candidates.collect(),
@@ -239,34 +314,52 @@ impl Plan {
             },
             gateway: gateway.to_owned(),
         };
-        let mut headers = self.headers;
-        headers.retain(|(name, _)| is_pseudo(name) || forwarded(name, &rule.key.header));
-        Some(Guarded { rule: self.rule, identity, claim, headers, body })
+        let cross_origin = self.headers.iter().any(|(name, _)| name == "origin");
+        let send = send(rule, self.headers, body);
+        Some(Guarded { rule: self.rule, identity, claim, send, cross_origin })
     }
 
-    fn digest(&self, rule: &Rule, body: &[u8]) -> RequestDigest {
+    fn digests(&self, rule: &Rule, body: &[u8]) -> Vec<RequestDigest> {
         let first = |wanted: &str| {
             let found = self.headers.iter().find(|(name, _)| name == wanted);
             found.map_or(&b""[..], |(_, value)| value.as_bytes())
         };
         let target = first(":path");
         let mut halves = target.splitn(2, |byte| *byte == b'?');
-        let chosen: Vec<_> = rule
-            .fingerprint_headers
-            .iter()
-            .flat_map(|wanted| self.headers.iter().filter(move |(name, _)| name == wanted))
-            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
-            .collect();
-        RequestDigest::new(&Parts {
+        let parts = Parts {
             method: first(":method"),
             authority: first(":authority"),
             path: halves.next().unwrap_or_default(),
             query: halves.next().unwrap_or_default(),
             content_type: first("content-type"),
             content_encoding: first("content-encoding"),
-            headers: &chosen,
+            headers: &self.headers,
             body,
-        })
+        };
+        rule.fingerprints.iter().map(|recipe| recipe.digest(&parts)).collect()
+    }
+}
+
+fn send(rule: &Rule, mut headers: Vec<(String, String)>, body: Vec<u8>) -> Send {
+    match rule.execute {
+        Execute::Detached { .. } => {
+            headers.retain(|(name, _)| is_pseudo(name) || forwarded(name, &rule.key));
+            Send::Detached { headers, body }
+        }
+        Execute::Attached => {
+            let mut remove: Vec<_> = headers.into_iter().map(|(name, _)| name).collect();
+            remove.retain(|name| !kept_attached(name, &rule.key));
+            Send::Attached { remove }
+        }
+    }
+}
+
+/// Whether the upstream gets the derived key.
+#[must_use]
+pub fn derives_key(rule: &Rule) -> bool {
+    match rule.key.upstream {
+        UpstreamKey::Derived => true,
+        UpstreamKey::Client => false,
     }
 }
 

@@ -36,7 +36,10 @@ fn the_least_configuration_has_defaults_for_the_rest() {
     let rule = &config.rules[0];
     assert_eq!(
         rule.client,
-        Client::Header { name: "x-client-id".to_owned(), missing: MissingClient::Reject }
+        ClientRule {
+            name: ClientName::Header("x-client-id".to_owned()),
+            missing: MissingClient::Reject,
+        }
     );
     assert_eq!((rule.terms.lease_us, rule.terms.ttl_us), (15_000_000, 86_400_000_000));
     assert_eq!((rule.key.length_max, rule.key.required), (255, true));
@@ -46,10 +49,10 @@ fn the_least_configuration_has_defaults_for_the_rest() {
 #[test]
 fn the_first_rule_that_matches_holds_by_method_and_prefix() {
     let config = read(&example()).unwrap();
-    assert!(config.rule_for(b"POST", b"/payments/1?x").is_some());
-    assert!(config.rule_for(b"GET", b"/payments").is_none());
-    assert!(config.rule_for(b"POST", b"/payment").is_none());
-    assert!(config.rule_for(b"post", b"/payments").is_none());
+    assert!(config.rule_for(b"POST", b"", b"/payments/1?x").is_some());
+    assert!(config.rule_for(b"GET", b"", b"/payments").is_none());
+    assert!(config.rule_for(b"POST", b"", b"/payment").is_none());
+    assert!(config.rule_for(b"post", b"", b"/payments").is_none());
 }
 
 #[test]
@@ -87,11 +90,11 @@ rules[0].lease_ms: invalid value: integer `-1`, expected u64 at line 1 column 13
 rules[0].lease_ms: a lease of 15000 ms is longer than the retention of 3 s; make lease_ms smaller or ttl_s larger
 rules[0].lease_ms: a lease of 15000 ms is lost with one call to the state that times out; make it at least 18000 ms, six times state.timeout_ms
 rules[0].held_ttl_s: 60 s is less than ttl_s (86400 s); a held key must not be forgotten before others
-rules[0].leese_ms: unknown field `leese_ms`, expected one of `name`, `match`, `key`, `client`, `fingerprint`, `execute`, `lease_ms`, `ttl_s`, `held_ttl_s`, `on_conflict`, `on_ambiguous`, `on_state_failure`, `request_body_max_bytes`, `store`, `retry` at line 1 column 133
+rules[0].leese_ms: unknown field `leese_ms`, expected one of `name`, `match`, `key`, `client`, `fingerprint`, `execute`, `lease_ms`, `ttl_s`, `held_ttl_s`, `on_conflict`, `on_mismatch`, `on_ambiguous`, `on_state_failure`, `outcomes`, `request_body_max_bytes`, `store`, `retry` at line 1 column 133
 rules[0].on_ambiguous: unknown variant `guess`, expected `reexecute` or `hold` at line 1 column 218
 rules[0].execute: a detached call skips what stands between this filter and the upstream: name the `cluster` that leads to it, or say `direct: true` where nothing stands there
 rules[0].execute: a detached call skips what stands between this filter and the upstream: name the `cluster` that leads to it, or say `direct: true` where nothing stands there
-rules[0].client: give exactly one of `header` and `fixed`
+rules[0].client: give exactly one of `header`, `jwt_claim`, `uri_san` and `fixed`
 rules[0].match.methods: methods are written in capitals, as in ["POST"]
 rules[0].key.length_max: 2000 is out of range; it must be from 1 to 1024
 rules[0].key.header: must be printable ASCII without spaces

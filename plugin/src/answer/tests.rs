@@ -21,6 +21,10 @@ fn rule() -> Rule {
     Config::from_json(json.as_bytes()).unwrap().rules.remove(0)
 }
 
+fn store(response_body_max_bytes: u32) -> StoreRule {
+    StoreRule { response_body_max_bytes, set_cookie: false, no_store: NoStore::Ignore }
+}
+
 fn told(verdict: Verdict) -> (Answer, Metric) {
     Answer::verdict(verdict, &rule())
 }
@@ -72,7 +76,7 @@ fn a_stored_response_is_replayed_as_it_is_and_says_so() {
     assert_eq!(answer.headers[..3], headers);
     assert_eq!(text(&answer, "idempotent-replayed").as_deref(), Some("true"));
     assert_eq!(answer.headers.len(), 4);
-    assert_eq!(answer.details, "latchkey_replayed");
+    assert_eq!(answer.outcome, "replayed");
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn each_verdict_has_its_status_type_wait_and_metric() {
     ];
     for (verdict, (status, kind, wait, counted)) in expected {
         let (answer, metric) = told(verdict.clone());
-        assert_eq!((answer.status, answer.details, metric), (status, kind.slug(), counted));
+        assert_eq!((answer.status, answer.outcome, metric), (status, kind.outcome(), counted));
         assert_eq!(text(&answer, "retry-after").as_deref(), wait, "{verdict:?}");
         assert_eq!(text(&answer, "content-type").as_deref(), Some("application/problem+json"));
         assert_eq!(text(&answer, "cache-control").as_deref(), Some("no-store"));
@@ -196,7 +200,7 @@ fn the_first_client_gets_all_but_what_belongs_to_one_connection_or_to_us() {
     ];
     assert_eq!(names(&answer.headers), expected);
     assert_eq!(text(&answer, "idempotent-replayed").as_deref(), Some("false"));
-    assert_eq!(answer.details, "latchkey_executed");
+    assert_eq!(answer.outcome, "executed");
 }
 
 #[test]
@@ -208,7 +212,7 @@ fn every_line_of_connection_names_headers_to_drop() {
 
 #[test]
 fn what_is_stored_leaves_out_cookies_dates_traces_and_cors_too() {
-    let outcome = outcome(201, &lines(&UPSTREAM), b"paid", 4);
+    let outcome = outcome(201, &lines(&UPSTREAM), Some(b"paid"), &store(4));
     let Outcome::Response(response) = outcome else { panic!("it fits") };
     assert_eq!((response.status, response.body.as_slice()), (201, &b"paid"[..]));
     assert_eq!(names(&response.headers), ["content-type", "location", "etag"]);
@@ -217,11 +221,14 @@ fn what_is_stored_leaves_out_cookies_dates_traces_and_cors_too() {
 #[test]
 fn a_body_over_the_rules_limit_leaves_a_tombstone_with_the_first_location() {
     let headers = lines(&[("location", "/a"), ("location", "/b"), ("etag", "1")]);
-    let made = outcome(201, &headers, b"paid!", 4);
+    let made = outcome(201, &headers, Some(b"paid!"), &store(4));
     assert_eq!(made, Outcome::Tombstone { status: 201, location: Some(b"/a".to_vec()) });
-    let made = outcome(200, &[], b"x", 0);
+    let made = outcome(200, &[], Some(b"x"), &store(0));
     assert_eq!(made, Outcome::Tombstone { status: 200, location: None });
-    assert!(matches!(outcome(204, &headers, b"", 0), Outcome::Response(_)), "nothing to leave out");
+    assert!(
+        matches!(outcome(204, &headers, Some(b""), &store(0)), Outcome::Response(_)),
+        "nothing to leave out"
+    );
 }
 
 #[test]
@@ -230,4 +237,33 @@ fn an_unstored_answer_is_marked_and_otherwise_the_same() {
     let mut marked = fresh.clone().unstored();
     assert_eq!(marked.headers.pop(), Some(("idempotency-status".to_owned(), b"unstored".to_vec())));
     assert_eq!(marked, fresh);
+}
+
+#[test]
+fn a_stream_of_events_and_a_body_that_is_not_here_leave_a_tombstone() {
+    let events = lines(&[("content-type", "Text/Event-Stream; charset=utf-8")]);
+    for (headers, body) in [(&events, Some(&b"data: 1"[..])), (&lines(&UPSTREAM), None)] {
+        let made = outcome(200, headers, body, &store(100));
+        assert!(matches!(made, Outcome::Tombstone { status: 200, .. }), "{made:?}");
+    }
+}
+
+#[test]
+fn no_store_is_for_caches_unless_the_rule_takes_it_at_its_word() {
+    let headers = lines(&[("cache-control", "private, No-Store"), ("location", "/payments/1")]);
+    let kept = outcome(201, &headers, Some(b"paid"), &store(100));
+    assert!(matches!(kept, Outcome::Response(_)));
+    let strict = StoreRule { no_store: NoStore::Tombstone, ..store(100) };
+    let made = outcome(201, &headers, Some(b"paid"), &strict);
+    let location = Some(b"/payments/1".to_vec());
+    assert_eq!(made, Outcome::Tombstone { status: 201, location });
+}
+
+#[test]
+fn cookies_are_kept_where_the_rule_asks_for_it_each_on_its_line() {
+    let keeps = StoreRule { set_cookie: true, ..store(100) };
+    let Outcome::Response(kept) = outcome(201, &lines(&UPSTREAM), Some(b""), &keeps) else {
+        panic!("it is kept")
+    };
+    assert_eq!(names(&kept.headers).iter().filter(|name| **name == "set-cookie").count(), 2);
 }

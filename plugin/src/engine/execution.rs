@@ -1,13 +1,14 @@
 //! One execution: its stage, and the operation that it has under way.
 
 use latchkey_core::config::Rule;
+use latchkey_core::fingerprint::Fingerprint;
 use latchkey_core::identity::Identity;
 use latchkey_core::operation::{Claim, Claimed, Fail, FailKind, FilterEvent, Ticket, Verdict};
 use latchkey_core::record::Outcome;
 
 use super::{Command, Metric, STATE_TRIES};
 use crate::answer::{self, Answer};
-use crate::request::{Guarded, size_of};
+use crate::request::{Guarded, Send, size_of};
 
 /// The longest pause before an operation is tried again, in µs: a quarter of the shortest
 /// lease, so that an owner is heard in time when the state comes back.
@@ -31,6 +32,11 @@ pub(super) struct Execution {
     pub(super) claim_may_have_landed: bool,
     /// Bytes held for it, as counted.
     pub(super) bytes: u64,
+    /// Whether its answer is let read by scripts of other origins.
+    pub(super) cross_origin: bool,
+    /// Where Envoy handed the request on to another stream of its own making (an internal
+    /// redirect): until when that has to come forward.
+    pub(super) adopt_by_us: Option<u64>,
     claim: Claim,
     ticket: Option<Ticket>,
     /// Until when the lease surely holds, on our clock.
@@ -48,6 +54,15 @@ pub(super) enum Stage {
         give_up_us: u64,
         /// What to send once it is granted.
         request: Request,
+    },
+    /// Another execution of the key is running; its outcome is waited for.
+    Waiting {
+        /// When the client stops waiting.
+        until_us: u64,
+        /// What to send if it comes to that.
+        request: Request,
+        /// Whether it asks for all who wait for this key.
+        leads: bool,
     },
     /// The upstream has the request.
     Executing,
@@ -68,9 +83,9 @@ pub(super) enum Stage {
 /// What the upstream will get.
 #[derive(Debug)]
 pub(super) struct Request {
+    /// For a call of the gateway's own.
     pub(super) cluster: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub(super) send: Send,
 }
 
 /// What the state has to be told of the end.
@@ -80,12 +95,13 @@ pub(super) enum Settlement {
     Fail { kind: FailKind, status: Option<u16> },
 }
 
-/// The answer to the client that caused the execution. The body is the outcome's where that
-/// has one: it is held once.
+/// The answer to the client that caused the execution.
 #[derive(Debug)]
-pub(super) struct Fresh {
-    pub(super) answer: Answer,
-    pub(super) body_is_outcomes: bool,
+pub(super) enum Fresh {
+    /// This. The body is the outcome's where that has one: it is held once.
+    Tell { answer: Answer, body_is_outcomes: bool },
+    /// What Envoy holds back.
+    Release,
 }
 
 /// The operation that an execution has under way: one at a time.
@@ -121,8 +137,8 @@ impl Execution {
         cluster: String,
         give_up_us: u64,
     ) -> Self {
-        let Guarded { rule, identity, claim, headers, body } = guarded;
-        let request = Request { cluster, headers, body };
+        let Guarded { rule, identity, claim, send, cross_origin } = guarded;
+        let request = Request { cluster, send };
         Self {
             stream: Some(stream),
             rule,
@@ -132,6 +148,8 @@ impl Execution {
             tries: 0,
             claim_may_have_landed: false,
             bytes,
+            cross_origin,
+            adopt_by_us: None,
             claim,
             ticket: None,
             lease_until_us: 0,
@@ -143,7 +161,7 @@ impl Execution {
     pub(super) fn held(&self) -> u64 {
         match &self.stage {
             // Only ever dropped whole.
-            Stage::Claiming { .. } => self.bytes,
+            Stage::Claiming { .. } | Stage::Waiting { .. } => self.bytes,
             Stage::Settling { settlement, answer, .. } => {
                 let stored = match settlement {
                     Settlement::Complete(Outcome::Response(response)) => {
@@ -151,9 +169,12 @@ impl Execution {
                     }
                     Settlement::Complete(Outcome::Tombstone { .. }) | Settlement::Fail { .. } => 0,
                 };
-                let told = answer.as_ref().map_or(0, |Fresh { answer, .. }| {
-                    size_of(&answer.headers).saturating_add(answer.body.len())
-                });
+                let told = match answer {
+                    Some(Fresh::Tell { answer, .. }) => {
+                        size_of(&answer.headers).saturating_add(answer.body.len())
+                    }
+                    Some(Fresh::Release) | None => 0,
+                };
                 stored.saturating_add(told) as u64
             }
             Stage::Executing | Stage::Abandoning | Stage::Gone => 0,
@@ -163,7 +184,8 @@ impl Execution {
     /// What to ask now.
     pub(super) fn needs(&self, now_us: u64) -> Need {
         match &self.stage {
-            Stage::Claiming { .. } => Need::Claim,
+            Stage::Claiming { .. } | Stage::Waiting { leads: true, .. } => Need::Claim,
+            Stage::Waiting { leads: false, .. } => Need::Nothing,
             Stage::Executing if now_us >= self.renew_at_us => Need::Renew,
             Stage::Executing => Need::Nothing,
             // An outcome that the state will not take must not cost the lease.
@@ -259,6 +281,25 @@ impl Execution {
         good
     }
 
+    /// Whether its request has this fingerprint, under any recipe and secret.
+    pub(super) fn has_fingerprint(&self, fingerprint: &Fingerprint) -> bool {
+        self.claim.candidates.iter().any(|candidate| candidate.fingerprint == *fingerprint)
+    }
+
+    /// Its request's preferred fingerprint.
+    pub(super) fn fingerprint(&self) -> Option<&Fingerprint> {
+        self.claim.candidates.first().map(|candidate| &candidate.fingerprint)
+    }
+
+    /// A number that no other execution has, to spread things by.
+    pub(super) fn lot(&self) -> u64 {
+        let mut lot = [0; 8];
+        for (to, from) in lot.iter_mut().zip(self.claim.execution.0) {
+            *to = from;
+        }
+        u64::from_be_bytes(lot)
+    }
+
     /// What the claim gave.
     pub(super) fn ticket(&self) -> Option<&Ticket> {
         self.ticket.as_ref()
@@ -267,7 +308,9 @@ impl Execution {
     /// Tells the waiting client, if there is one.
     pub(super) fn tell(&mut self, answer: Answer, out: &mut Vec<Command>) {
         if let Some(stream) = self.stream.take() {
-            out.push(Command::Answer { stream, answer });
+            let answer = if self.cross_origin { answer.exposed() } else { answer };
+            let attempt = self.ticket().map(|ticket| ticket.attempt);
+            out.push(Command::Answer { stream, answer, attempt });
         }
     }
 
@@ -290,13 +333,14 @@ impl Execution {
     }
 
     /// The client's patience with the state has an end; the execution's has not.
-    pub(super) fn lose_patience(&mut self, now_us: u64, out: &mut Vec<Command>) {
+    pub(super) fn lose_patience(&mut self, now_us: u64, pass: bool, out: &mut Vec<Command>) {
         match &mut self.stage {
-            Stage::Claiming { give_up_us, .. } if now_us >= *give_up_us => self.give_up(out),
+            Stage::Claiming { give_up_us, .. } if now_us >= *give_up_us => self.give_up(pass, out),
             Stage::Settling { answer_by_us, .. } if now_us >= *answer_by_us => {
                 self.tell_fresh(true, out);
             }
             Stage::Claiming { .. }
+            | Stage::Waiting { .. }
             | Stage::Executing
             | Stage::Settling { .. }
             | Stage::Abandoning
@@ -304,10 +348,23 @@ impl Execution {
         }
     }
 
-    /// Without leave in time nothing is sent, and the state hears so.
-    pub(super) fn give_up(&mut self, out: &mut Vec<Command>) {
+    /// Without leave in time nothing is sent under the key, and the state hears so. Where the
+    /// rule lets it `pass`, the request goes on unguarded.
+    pub(super) fn give_up(&mut self, pass: bool, out: &mut Vec<Command>) {
         out.push(Command::Count(Metric::StateFailures));
-        self.tell(Answer::problem(&answer::state_unavailable()), out);
+        if pass {
+            if let Some(stream) = self.stream.take() {
+                out.push(Command::Count(Metric::Bypassed));
+                out.push(Command::Pass { stream });
+            }
+        } else {
+            self.tell(Answer::problem(&answer::state_unavailable()), out);
+        }
+        self.abandon();
+    }
+
+    /// It ends without having sent anything, and the state hears so if it could think otherwise.
+    pub(super) fn abandon(&mut self) {
         self.stage = Stage::Abandoning;
         self.tries = 0;
         if self.has_nothing_to_say() && !matches!(self.op, Op::Sent { .. }) {
@@ -318,17 +375,32 @@ impl Execution {
     /// Tells the client its own outcome, unless that was told before.
     pub(super) fn tell_fresh(&mut self, unstored: bool, out: &mut Vec<Command>) {
         let Stage::Settling { settlement, answer, .. } = &mut self.stage else { return };
-        let Some(Fresh { mut answer, body_is_outcomes }) = answer.take() else { return };
-        if body_is_outcomes && let Settlement::Complete(Outcome::Response(response)) = settlement {
-            // After this the body is needed only if it has still to be stored.
-            answer.body =
-                if unstored { response.body.clone() } else { std::mem::take(&mut response.body) };
-        }
+        let Some(fresh) = answer.take() else { return };
         if unstored {
             out.push(Command::Count(Metric::Unstored));
-            answer = answer.unstored();
         }
-        self.tell(answer, out);
+        match fresh {
+            Fresh::Tell { mut answer, body_is_outcomes } => {
+                if body_is_outcomes
+                    && let Settlement::Complete(Outcome::Response(response)) = settlement
+                {
+                    // After this the body is needed only if it has still to be stored.
+                    answer.body = if unstored {
+                        response.body.clone()
+                    } else {
+                        std::mem::take(&mut response.body)
+                    };
+                }
+                let answer = if unstored { answer.unstored() } else { answer };
+                self.tell(answer, out);
+            }
+            Fresh::Release => {
+                if let Some(stream) = self.stream.take() {
+                    let expose = self.cross_origin;
+                    out.push(Command::Release { stream, unstored, expose });
+                }
+            }
+        }
     }
 
     /// How long to pause after the present number of tries.

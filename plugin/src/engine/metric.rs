@@ -31,6 +31,14 @@ pub enum Metric {
     Ambiguous,
     /// A call to the state failed.
     StateCallsFailed,
+    /// A duplicate waited for the outcome.
+    Waits,
+    /// A request with a key passed unguarded.
+    Bypassed,
+    /// A request without a key passed unguarded.
+    Unkeyed,
+    /// A request was refused for what it was.
+    Refused,
 }
 
 /// The gauge of requests that are claimed, executed or settled now.
@@ -38,7 +46,7 @@ pub const EXECUTIONS_IN_FLIGHT: &str = "latchkey_executions_in_flight";
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::FirstExecutions,
         Self::Reexecutions,
         Self::Replays,
@@ -53,6 +61,10 @@ impl Metric {
         Self::Fenced,
         Self::Ambiguous,
         Self::StateCallsFailed,
+        Self::Waits,
+        Self::Bypassed,
+        Self::Unkeyed,
+        Self::Refused,
     ];
 
     /// Its name. Envoy shows it as `wasmcustom.<name>`, and to Prometheus as it is.
@@ -73,6 +85,10 @@ impl Metric {
             Self::Fenced => "latchkey_fenced",
             Self::Ambiguous => "latchkey_ambiguous",
             Self::StateCallsFailed => "latchkey_state_calls_failed",
+            Self::Waits => "latchkey_waits",
+            Self::Bypassed => "latchkey_bypassed",
+            Self::Unkeyed => "latchkey_unkeyed",
+            Self::Refused => "latchkey_refused",
         }
     }
 }

@@ -1,13 +1,22 @@
 //! From the upstream's answer to what the state and the client are told.
 
 use latchkey_core::classify::{Meaning, Origin, meaning, origin};
-use latchkey_core::config::Rule;
+use latchkey_core::config::{Execute, Rule};
 use latchkey_core::operation::FailKind;
-use latchkey_core::record::{OnAmbiguous, Outcome};
+use latchkey_core::record::OnAmbiguous;
 
 use super::execution::{Execution, Fresh, Settlement, Stage};
 use super::{CallAnswer, Command, Metric, route};
 use crate::answer::{self, Answer};
+
+/// Where an upstream's answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whereabouts {
+    /// Whether its body is here, whole: it was not too large to be held.
+    pub(super) whole: bool,
+    /// Whether there is room to keep it until it is stored.
+    pub(super) room: bool,
+}
 
 impl Execution {
     /// The upstream call has ended. Without `room` for its body the client is told at once, and
@@ -16,8 +25,8 @@ impl Execution {
         &mut self,
         rule: &Rule,
         answer: CallAnswer,
+        at: Whereabouts,
         answer_by_us: u64,
-        room: bool,
         out: &mut Vec<Command>,
     ) {
         // The record's policy holds, which may be stricter than the rule's.
@@ -28,18 +37,18 @@ impl Execution {
             CallAnswer::NotDispatched => Origin::NeverSent,
             CallAnswer::Ended { .. } => origin(route(rule), &classified),
         };
-        let meaning = meaning(origin, classified.outcome, on_ambiguous);
+        let meaning = meaning(origin, classified.outcome, on_ambiguous, &rule.statuses);
         let (status, headers, body) = match answer {
             CallAnswer::NotDispatched => (None, Vec::new(), Vec::new()),
             CallAnswer::Ended { status, headers, body } => (status, headers, body),
         };
         let (settlement, fresh) = match (meaning, status) {
-            (Meaning::Final, Some(status)) => completed(status, &headers, body, rule, room),
+            (Meaning::Final, Some(status)) => completed(status, &headers, body, rule, at),
             (Meaning::Final, None) => unknown(None, on_ambiguous),
             (Meaning::Failed(kind), status) => match (origin, status) {
-                (Origin::Upstream(status), _) => passed_on(kind, status, &headers, body),
+                (Origin::Upstream(status), _) => passed_on(kind, status, &headers, body, rule),
                 (Origin::NeverSent, Some(status)) if status != 503 => {
-                    passed_on(kind, status, &headers, body)
+                    passed_on(kind, status, &headers, body, rule)
                 }
                 (Origin::NeverSent, _) => {
                     let fresh = own(Answer::problem(&answer::unreachable()));
@@ -53,7 +62,7 @@ impl Execution {
         }
         self.stage = Stage::Settling { settlement, answer: Some(fresh), answer_by_us };
         self.tries = 0;
-        if !room {
+        if !at.room {
             self.tell_fresh(true, out);
         }
     }
@@ -64,14 +73,19 @@ fn completed(
     headers: &[(String, Vec<u8>)],
     body: Vec<u8>,
     rule: &Rule,
-    room: bool,
+    at: Whereabouts,
 ) -> (Settlement, Fresh) {
-    let body_max = if room { rule.response_body_max_bytes as usize } else { 0 };
-    let outcome = answer::outcome(status, headers, &body, body_max);
-    let body_is_outcomes = matches!(outcome, Outcome::Response(_));
-    let own_body = if body_is_outcomes { Vec::new() } else { body };
-    let answer = Answer::fresh(status, headers, own_body);
-    (Settlement::Complete(outcome), Fresh { answer, body_is_outcomes })
+    let kept = (at.whole && at.room).then_some(body.as_slice());
+    let outcome = answer::outcome(status, headers, kept, &rule.store);
+    let fresh = match rule.execute {
+        Execute::Attached => Fresh::Release,
+        Execute::Detached { .. } => {
+            let body_is_outcomes = matches!(outcome, latchkey_core::record::Outcome::Response(_));
+            let own_body = if body_is_outcomes { Vec::new() } else { body };
+            Fresh::Tell { answer: Answer::fresh(status, headers, own_body), body_is_outcomes }
+        }
+    };
+    (Settlement::Complete(outcome), fresh)
 }
 
 /// A failure whose answer the client gets as it is.
@@ -80,8 +94,12 @@ fn passed_on(
     status: u16,
     headers: &[(String, Vec<u8>)],
     body: Vec<u8>,
+    rule: &Rule,
 ) -> (Settlement, Fresh) {
-    let fresh = own(Answer::fresh(status, headers, body));
+    let fresh = match rule.execute {
+        Execute::Attached => Fresh::Release,
+        Execute::Detached { .. } => own(Answer::fresh(status, headers, body)),
+    };
     let status = match kind {
         FailKind::NeverSent => None,
         FailKind::Retryable | FailKind::Ambiguous => Some(status),
@@ -97,5 +115,5 @@ fn unknown(status: Option<u16>, on_ambiguous: OnAmbiguous) -> (Settlement, Fresh
 }
 
 fn own(answer: Answer) -> Fresh {
-    Fresh { answer, body_is_outcomes: false }
+    Fresh::Tell { answer, body_is_outcomes: false }
 }

@@ -1,11 +1,13 @@
 //! What the state's answer to an operation does to its execution.
 
+use latchkey_core::config::{Execute, Rule};
 use latchkey_core::headers::ours;
 use latchkey_core::operation::{Reply, Verdict};
 use latchkey_core::wire::Answer;
 
 use super::execution::{Execution, Need, Op, Request, Stage};
-use super::{Call, Command, Engine, Metric, recount};
+use super::{Call, Command, Engine, Forward, Metric, recount};
+use crate::request::{Send, derives_key};
 
 impl Engine {
     /// One operation was answered.
@@ -30,6 +32,7 @@ impl Engine {
             }
             Answer::Unreadable(why) => {
                 execution.unreadable(out);
+                self.leave(id, now_us);
                 self.warn(now_us, &format!("a record cannot be understood: {why}"), out);
                 return;
             }
@@ -68,14 +71,29 @@ impl Engine {
             Reply::Claimed(claimed) => {
                 execution.granted(claimed, sent_us);
                 execution.tries = 0;
-                if let Stage::Claiming { .. } = execution.stage {
-                    self.send(id, now_us, out);
+                match execution.stage {
+                    Stage::Claiming { .. } => self.send(id, now_us, out),
+                    Stage::Waiting { .. } => {
+                        self.leave(id, now_us);
+                        self.send(id, now_us, out);
+                    }
+                    Stage::Executing | Stage::Settling { .. } | Stage::Abandoning | Stage::Gone => {
+                    }
                 }
             }
-            Reply::Refused(Verdict::Spent) => execution.tell_spent(rule, out),
+            Reply::Refused(Verdict::Spent) => {
+                execution.tell_spent(rule, out);
+                self.leave(id, now_us);
+            }
+            Reply::Refused(verdict @ Verdict::InProgress { .. })
+                if execution.may_wait() && rule.on_conflict.wait_ms > 0 =>
+            {
+                self.wait(id, verdict, now_us, out);
+            }
             Reply::Refused(verdict) | Reply::Fenced(verdict) => match execution.stage {
                 // The client was answered; the verdict says that nothing is ours.
                 Stage::Abandoning => execution.stage = Stage::Gone,
+                Stage::Waiting { .. } => self.tell_all(id, &verdict, out),
                 Stage::Claiming { .. }
                 | Stage::Executing
                 | Stage::Settling { .. }
@@ -98,9 +116,11 @@ impl Engine {
                 match execution.stage {
                     // The settlement's tries go on counting: it is still not taken.
                     Stage::Settling { .. } => {}
-                    Stage::Claiming { .. } | Stage::Executing | Stage::Abandoning | Stage::Gone => {
-                        execution.tries = 0
-                    }
+                    Stage::Claiming { .. }
+                    | Stage::Waiting { .. }
+                    | Stage::Executing
+                    | Stage::Abandoning
+                    | Stage::Gone => execution.tries = 0,
                 }
             }
             Reply::Fenced(_) | Reply::Refused(_) => execution.stop_renewing(),
@@ -123,12 +143,16 @@ impl Engine {
         let Some(rule) = self.config.rules.get(execution.rule) else { return };
         match reply {
             Reply::Settled | Reply::Gone => {
-                execution.tell_fresh(false, out);
-                execution.stage = Stage::Gone;
+                self.wake(id, out);
+                if let Some(execution) = self.executions.get_mut(&id) {
+                    execution.tell_fresh(false, out);
+                    execution.stage = Stage::Gone;
+                }
             }
             Reply::Fenced(verdict) | Reply::Refused(verdict) => {
                 out.push(Command::Count(Metric::Fenced));
                 execution.tell_verdict(verdict, rule, out);
+                self.wake(id, out);
             }
             Reply::Void | Reply::Claimed(_) | Reply::Renewed { .. } | Reply::Operator(_) => {
                 self.voided(id, sent_us, now_us);
@@ -144,16 +168,21 @@ impl Engine {
             return;
         }
         let stage = std::mem::replace(&mut execution.stage, Stage::Executing);
-        let Stage::Claiming { request, .. } = stage else {
+        let (Stage::Claiming { request, .. } | Stage::Waiting { request, .. }) = stage else {
             execution.stage = stage;
             return;
         };
-        let first = execution.ticket().is_some_and(|ticket| ticket.attempt == 1);
-        let metric = if first { Metric::FirstExecutions } else { Metric::Reexecutions };
-        out.push(Command::Count(metric));
-        let call = execution.call(request, rule.execute.timeout_ms);
+        match execution.sent(request, rule, id) {
+            Some(command) => {
+                let first = execution.ticket().is_some_and(|ticket| ticket.attempt == 1);
+                let metric = if first { Metric::FirstExecutions } else { Metric::Reexecutions };
+                out.push(Command::Count(metric));
+                out.push(command);
+            }
+            // Envoy's router has nothing to send any more: the client is gone.
+            None => execution.abandon(),
+        }
         recount(&mut self.bytes_held, execution);
-        out.push(Command::CallUpstream { execution: id, call });
     }
 
     /// An execution that has nothing under way may have something to ask at once.
@@ -167,25 +196,45 @@ impl Engine {
 }
 
 impl Execution {
-    /// What to send: the client's request with our headers.
-    fn call(&self, request: Request, timeout_ms: u32) -> Call {
-        let Request { cluster, mut headers, body } = request;
-        if let Some(ticket) = self.ticket() {
-            let ours = [
-                (ours::KEY, ticket.candidate.derived_key.clone()),
-                (ours::ATTEMPT, ticket.attempt.to_string()),
-                (ours::FENCE, ticket.fence.0.to_string()),
-            ];
-            headers.extend(ours.map(|(name, value)| (name.to_owned(), value)));
+    /// How to send the client's request, with our headers.
+    fn sent(&self, request: Request, rule: &Rule, id: u64) -> Option<Command> {
+        let ticket = self.ticket()?;
+        let mut ours = vec![
+            (ours::ATTEMPT.to_owned(), ticket.attempt.to_string()),
+            (ours::FENCE.to_owned(), ticket.fence.0.to_string()),
+        ];
+        if derives_key(rule) {
+            ours.push((ours::KEY.to_owned(), ticket.candidate.derived_key.clone()));
         }
-        Call { cluster, headers, body, timeout_ms }
+        let Request { cluster, send } = request;
+        match (send, &rule.execute) {
+            (Send::Detached { mut headers, body }, Execute::Detached { timeout_ms, .. }) => {
+                headers.extend(ours);
+                let call = Call { cluster, headers, body, timeout_ms: *timeout_ms };
+                Some(Command::CallUpstream { execution: id, call })
+            }
+            (Send::Attached { remove }, Execute::Attached) => {
+                let response_body_max_bytes = rule.store.response_body_max_bytes;
+                let attempt = ticket.attempt;
+                let forward = Forward { remove, set: ours, attempt, response_body_max_bytes };
+                Some(Command::Forward { stream: self.stream?, execution: id, forward })
+            }
+            (Send::Detached { .. }, Execute::Attached)
+            | (Send::Attached { .. }, Execute::Detached { .. }) => None,
+        }
+    }
+
+    /// Whether its client would be there for an outcome.
+    fn may_wait(&self) -> bool {
+        let asks = matches!(self.stage, Stage::Claiming { .. } | Stage::Waiting { .. });
+        asks && self.stream.is_some()
     }
 
     /// The record cannot be understood, and asking again will not help: nothing is executed,
     /// and an outcome that is there already is told as what it is.
     fn unreadable(&mut self, out: &mut Vec<Command>) {
         match self.stage {
-            Stage::Claiming { .. } => self.give_up(out),
+            Stage::Claiming { .. } | Stage::Waiting { .. } => self.give_up(false, out),
             Stage::Settling { .. } => self.tell_fresh(true, out),
             Stage::Executing => {
                 self.stop_renewing();

@@ -1,6 +1,7 @@
 //! What is guarded, what passes and what is refused.
 
 mod admission;
+mod clients;
 mod completion;
 mod properties;
 
@@ -10,7 +11,7 @@ use latchkey_core::problem::Kind;
 use latchkey_core::record::ExecutionId;
 use serde_json::{Value, json};
 
-use super::{Admission, Guarded, Headers, Plan, admit};
+use super::{Attributes, Decision, Guarded, Headers, Plan, Send, admit};
 
 /// One rule for `POST /payments`, with `fields` in place of its own.
 fn config(fields: &Value) -> Config {
@@ -55,16 +56,46 @@ fn without(name: &str, lines: &[(&str, &[u8])]) -> Headers {
 
 /// `Ok(true)` where it is guarded, `Ok(false)` where it passes, or why it is refused.
 fn admitted(config: &Config, headers: &Headers) -> Result<bool, (u16, Kind)> {
-    match admit(config, headers) {
-        Admission::Pass => Ok(false),
-        Admission::Guard(_) => Ok(true),
-        Admission::Refuse(problem) => Err((problem.status, problem.kind)),
+    admitted_with(config, headers, &())
+}
+
+fn admitted_with(
+    config: &Config,
+    headers: &Headers,
+    attributes: &dyn Attributes,
+) -> Result<bool, (u16, Kind)> {
+    match admit(config, headers, attributes).decision {
+        Decision::Pass | Decision::Unkeyed | Decision::Bypass => Ok(false),
+        Decision::Guard(_) => Ok(true),
+        Decision::Refuse(problem) => Err((problem.status, problem.kind)),
     }
 }
 
 fn plan(config: &Config, headers: &Headers) -> Plan {
-    let Admission::Guard(plan) = admit(config, headers) else { panic!("it is guarded") };
+    plan_with(config, headers, &())
+}
+
+fn plan_with(config: &Config, headers: &Headers, attributes: &dyn Attributes) -> Plan {
+    let Decision::Guard(plan) = admit(config, headers, attributes).decision else {
+        panic!("it is guarded")
+    };
     *plan
+}
+
+/// Attributes by their paths, joined with slashes.
+struct Known(&'static [(&'static str, &'static [u8])]);
+
+impl Attributes for Known {
+    fn get(&self, path: &[&str]) -> Option<Vec<u8>> {
+        let path = path.join("/");
+        self.0.iter().find(|(it, _)| *it == path).map(|(_, value)| value.to_vec())
+    }
+}
+
+/// What a detached call sends.
+fn sent(guarded: Guarded) -> (Vec<(String, String)>, Vec<u8>) {
+    let Send::Detached { headers, body } = guarded.send else { panic!("it is detached") };
+    (headers, body)
 }
 
 fn complete(config: &Config, headers: &Headers, body: &[u8]) -> Guarded {

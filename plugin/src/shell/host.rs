@@ -7,35 +7,29 @@
 
 #![expect(unsafe_code, reason = "the host's functions are foreign functions")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::LogLevel;
 
-/// Buffers of the host.
-#[derive(Clone, Copy)]
-pub(super) enum Buffer {
-    RequestBody = 0,
-    CallBody = 4,
-    Configuration = 7,
+use crate::answer::Answer;
+use crate::filter::host::{Buffer, Host, Map, MetricType};
+
+/// Envoy.
+pub(super) struct Envoy {
+    started: Instant,
 }
 
-/// Header maps of the host.
-#[derive(Clone, Copy)]
-pub(super) enum Map {
-    RequestHeaders = 0,
-    CallHeaders = 6,
-}
-
-/// Metric types of the host.
-#[derive(Clone, Copy)]
-pub(super) enum MetricType {
-    Counter = 0,
-    Gauge = 1,
-}
+/// Envoy's life span of filter state that internal redirects carry over (`foreign.cc`,
+/// `DeclarePropertyArguments.span`, `DownstreamRequest`).
+const SPAN_DOWNSTREAM_REQUEST: u8 = 1;
 
 /// The status of a host function that did what it was asked.
 const OK: u32 = 0;
+
+/// What is resumed.
+const STREAM_REQUEST: u32 = 0;
+const STREAM_RESPONSE: u32 = 1;
 
 /// The gRPC status of answers that are not gRPC.
 const NOT_GRPC: i32 = -1;
@@ -52,6 +46,36 @@ unsafe extern "C" {
         size: *mut usize,
     ) -> u32;
     fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_replace_header_map_value(
+        map: u32,
+        name: *const u8,
+        name_size: usize,
+        value: *const u8,
+        value_size: usize,
+    ) -> u32;
+    fn proxy_add_header_map_value(
+        map: u32,
+        name: *const u8,
+        name_size: usize,
+        value: *const u8,
+        value_size: usize,
+    ) -> u32;
+    fn proxy_remove_header_map_value(map: u32, name: *const u8, name_size: usize) -> u32;
+    fn proxy_set_property(
+        path: *const u8,
+        path_size: usize,
+        value: *const u8,
+        value_size: usize,
+    ) -> u32;
+    fn proxy_call_foreign_function(
+        name: *const u8,
+        name_size: usize,
+        arguments: *const u8,
+        arguments_size: usize,
+        result: *mut *mut u8,
+        result_size: *mut usize,
+    ) -> u32;
+    fn proxy_continue_stream(kind: u32) -> u32;
     fn proxy_get_property(
         path: *const u8,
         path_size: usize,
@@ -91,32 +115,6 @@ fn fetched(fetch: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Option<Vec<u8
     let (mut data, mut size) = (std::ptr::null_mut(), 0);
     let status = fetch(&raw mut data, &raw mut size);
     (status == OK).then(|| taken(data, size))
-}
-
-pub(super) fn warn(message: &str) {
-    // SAFETY: the host reads `message` during the call. Here and below, pointers come from
-    // live slices with their lengths, or to live variables that the host writes.
-    unsafe { proxy_log(LogLevel::Warn as u32, message.as_ptr(), message.len()) };
-}
-
-pub(super) fn set_tick_period_ms(period: u32) {
-    // SAFETY: no pointers.
-    unsafe { proxy_set_tick_period_milliseconds(period) };
-}
-
-/// Up to `max` bytes of a buffer. A buffer that is not there is empty.
-pub(super) fn buffer(buffer: Buffer, max: usize) -> Vec<u8> {
-    // SAFETY: as above.
-    fetched(|data, size| unsafe { proxy_get_buffer_bytes(buffer as u32, 0, max, data, size) })
-        .unwrap_or_default()
-}
-
-/// All pairs of a map, in order. A map that is not there is empty.
-pub(super) fn map(map: Map) -> Vec<(Vec<u8>, Vec<u8>)> {
-    // SAFETY: as above.
-    fetched(|data, size| unsafe { proxy_get_header_map_pairs(map as u32, data, size) })
-        .and_then(|bytes| pairs(&bytes))
-        .unwrap_or_default()
 }
 
 /// The ABI's form of a map: the count, each pair's lengths, then name and value, each followed
@@ -161,91 +159,192 @@ fn serialized(pairs: &[(String, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// A property by its path, if the host has it.
-pub(super) fn property(path: &[&str]) -> Option<Vec<u8>> {
-    let path = path.join("\0");
-    // SAFETY: as above.
-    fetched(|data, size| unsafe { proxy_get_property(path.as_ptr(), path.len(), data, size) })
+// === impl Envoy ===
+
+impl Envoy {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now() }
+    }
 }
 
-pub(super) fn register_queue(name: &str) -> Option<u32> {
-    let mut id = 0;
-    // SAFETY: as above.
-    let status = unsafe { proxy_register_shared_queue(name.as_ptr(), name.len(), &raw mut id) };
-    (status == OK).then_some(id)
-}
+// SAFETY of all below: the host reads during the call. Pointers come from live slices with their
+// lengths, or to live variables that the host writes.
+impl Host for Envoy {
+    fn warn(&self, message: &str) {
+        // SAFETY: as above.
+        unsafe { proxy_log(LogLevel::Warn as u32, message.as_ptr(), message.len()) };
+    }
 
-/// Wakes whoever registered the queue, at its worker's next turn.
-pub(super) fn enqueue(queue: u32) -> bool {
-    let message = [0_u8];
-    // SAFETY: as above.
-    unsafe { proxy_enqueue_shared_queue(queue, message.as_ptr(), message.len()) == OK }
-}
+    fn set_tick_period_ms(&self, period: u32) {
+        // SAFETY: no pointers.
+        unsafe { proxy_set_tick_period_milliseconds(period) };
+    }
 
-/// Takes a message off; false where there is none.
-pub(super) fn dequeue(queue: u32) -> bool {
-    // SAFETY: as above.
-    fetched(|data, size| unsafe { proxy_dequeue_shared_queue(queue, data, size) }).is_some()
-}
+    fn buffer(&self, buffer: Buffer, max: usize) -> Vec<u8> {
+        // SAFETY: as above.
+        fetched(|data, size| unsafe { proxy_get_buffer_bytes(buffer as u32, 0, max, data, size) })
+            .unwrap_or_default()
+    }
 
-/// Makes `context` the one that the next host functions act on; false where it is gone.
-pub(super) fn set_effective_context(context: u32) -> bool {
-    // SAFETY: no pointers.
-    unsafe { proxy_set_effective_context(context) == OK }
-}
+    fn map(&self, map: Map) -> Vec<(Vec<u8>, Vec<u8>)> {
+        // SAFETY: as above.
+        fetched(|data, size| unsafe { proxy_get_header_map_pairs(map as u32, data, size) })
+            .and_then(|bytes| pairs(&bytes))
+            .unwrap_or_default()
+    }
 
-/// Answers the effective stream.
-pub(super) fn answer(
-    status: u16,
-    headers: &[(String, Vec<u8>)],
-    body: &[u8],
-    details: &str,
-) -> bool {
-    let headers = serialized(headers);
-    // SAFETY: as above.
-    let done = unsafe {
-        proxy_send_local_response(
-            u32::from(status),
-            details.as_ptr(),
-            details.len(),
-            body.as_ptr(),
-            body.len(),
-            headers.as_ptr(),
-            headers.len(),
-            NOT_GRPC,
-        )
-    };
-    done == OK
-}
+    fn set_header(&self, map: Map, name: &str, value: &[u8]) {
+        // SAFETY: as above.
+        unsafe {
+            proxy_replace_header_map_value(
+                map as u32,
+                name.as_ptr(),
+                name.len(),
+                value.as_ptr(),
+                value.len(),
+            )
+        };
+    }
 
-/// Dispatches a call-out for the context whose callback runs, and gives its token.
-pub(super) fn call(
-    cluster: &str,
-    headers: Vec<(&str, &str)>,
-    body: &[u8],
-    timeout_ms: u32,
-) -> Option<u32> {
-    let timeout = Duration::from_millis(u64::from(timeout_ms));
-    hostcalls::dispatch_http_call(cluster, headers, Some(body), Vec::new(), timeout).ok()
-}
+    fn add_header(&self, map: Map, name: &str, value: &[u8]) {
+        // SAFETY: as above.
+        unsafe {
+            proxy_add_header_map_value(
+                map as u32,
+                name.as_ptr(),
+                name.len(),
+                value.as_ptr(),
+                value.len(),
+            )
+        };
+    }
 
-/// Tells the host that a context which was not done is now. Only once, and only after the
-/// context's `on_done` has answered false.
-pub(super) fn done() {
-    // SAFETY: no pointers.
-    unsafe { proxy_done() };
-}
+    fn remove_header(&self, map: Map, name: &str) {
+        // SAFETY: as above.
+        unsafe { proxy_remove_header_map_value(map as u32, name.as_ptr(), name.len()) };
+    }
 
-pub(super) fn define_metric(kind: MetricType, name: &str) -> Option<u32> {
-    let mut id = 0;
-    // SAFETY: as above.
-    let status =
-        unsafe { proxy_define_metric(kind as u32, name.as_ptr(), name.len(), &raw mut id) };
-    (status == OK).then_some(id)
-}
+    fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
+        let path = path.join("\0");
+        // SAFETY: as above.
+        fetched(|data, size| unsafe { proxy_get_property(path.as_ptr(), path.len(), data, size) })
+    }
 
-/// Adds to a metric. A counter takes only what is above zero.
-pub(super) fn add(metric: u32, offset: i64) {
-    // SAFETY: no pointers.
-    unsafe { proxy_increment_metric(metric, offset) };
+    fn set_property(&self, name: &str, value: &[u8]) {
+        // SAFETY: as above.
+        unsafe { proxy_set_property(name.as_ptr(), name.len(), value.as_ptr(), value.len()) };
+    }
+
+    fn declare_for_request(&self, name: &str) {
+        const FUNCTION: &str = "declare_property";
+        // `DeclarePropertyArguments`: 1 name, 5 span; the rest (bytes, read-only never) as it is.
+        let Ok(length) = u8::try_from(name.len()) else { return };
+        let mut arguments = vec![0x0a, length];
+        arguments.extend(name.as_bytes());
+        arguments.extend([0x28, SPAN_DOWNSTREAM_REQUEST]);
+        // SAFETY: as above.
+        let _ = fetched(|data, size| unsafe {
+            proxy_call_foreign_function(
+                FUNCTION.as_ptr(),
+                FUNCTION.len(),
+                arguments.as_ptr(),
+                arguments.len(),
+                data,
+                size,
+            )
+        });
+    }
+
+    fn register_queue(&self, name: &str) -> Option<u32> {
+        let mut id = 0;
+        // SAFETY: as above.
+        let status = unsafe { proxy_register_shared_queue(name.as_ptr(), name.len(), &raw mut id) };
+        (status == OK).then_some(id)
+    }
+
+    fn enqueue(&self, queue: u32) -> bool {
+        let message = [0_u8];
+        // SAFETY: as above.
+        unsafe { proxy_enqueue_shared_queue(queue, message.as_ptr(), message.len()) == OK }
+    }
+
+    fn dequeue(&self, queue: u32) -> bool {
+        // SAFETY: as above.
+        fetched(|data, size| unsafe { proxy_dequeue_shared_queue(queue, data, size) }).is_some()
+    }
+
+    fn set_effective_context(&self, context: u32) -> bool {
+        // SAFETY: no pointers.
+        unsafe { proxy_set_effective_context(context) == OK }
+    }
+
+    fn answer(&self, answer: &Answer) -> bool {
+        let headers = serialized(&answer.headers);
+        let details = format!("latchkey_{}", answer.outcome);
+        // SAFETY: as above.
+        let done = unsafe {
+            proxy_send_local_response(
+                u32::from(answer.status),
+                details.as_ptr(),
+                details.len(),
+                answer.body.as_ptr(),
+                answer.body.len(),
+                headers.as_ptr(),
+                headers.len(),
+                NOT_GRPC,
+            )
+        };
+        done == OK
+    }
+
+    fn resume_request(&self) {
+        // SAFETY: no pointers.
+        unsafe { proxy_continue_stream(STREAM_REQUEST) };
+    }
+
+    fn resume_response(&self) {
+        // SAFETY: no pointers.
+        unsafe { proxy_continue_stream(STREAM_RESPONSE) };
+    }
+
+    fn call(
+        &self,
+        cluster: &str,
+        headers: Vec<(&str, &str)>,
+        body: &[u8],
+        timeout_ms: u32,
+    ) -> Option<u32> {
+        let timeout = Duration::from_millis(u64::from(timeout_ms));
+        hostcalls::dispatch_http_call(cluster, headers, Some(body), Vec::new(), timeout).ok()
+    }
+
+    fn done(&self) {
+        // SAFETY: no pointers.
+        unsafe { proxy_done() };
+    }
+
+    fn define_metric(&self, kind: MetricType, name: &str) -> Option<u32> {
+        let mut id = 0;
+        // SAFETY: as above.
+        let status =
+            unsafe { proxy_define_metric(kind as u32, name.as_ptr(), name.len(), &raw mut id) };
+        (status == OK).then_some(id)
+    }
+
+    fn add(&self, metric: u32, offset: i64) {
+        // SAFETY: no pointers.
+        unsafe { proxy_increment_metric(metric, offset) };
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> bool {
+        getrandom::fill(bytes).is_ok()
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
 }

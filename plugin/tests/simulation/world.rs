@@ -12,7 +12,7 @@ use latchkey_core::time::StoreTime;
 use latchkey_core::wire::{Message, decode_operation, encode_reply, state_v1 as wire};
 use latchkey_plugin::answer::Answer;
 use latchkey_plugin::engine::{Call, CallAnswer, Command, Engine, Input};
-use latchkey_plugin::request::{Admission, Headers, admit};
+use latchkey_plugin::request::{Decision, Headers, admit};
 use latchkey_state::memory::MemoryStore;
 use latchkey_state::{StateStore, StoreClock};
 
@@ -249,7 +249,7 @@ impl World {
             pair(":authority", "api"),
             pair("idempotency-key", &format!("key-{key}")),
         ]);
-        let Admission::Guard(plan) = admit(&self.config, &headers) else {
+        let Decision::Guard(plan) = admit(&self.config, &headers, &()).decision else {
             panic!("the request is guarded")
         };
         let mut execution = [0; 16];
@@ -292,11 +292,20 @@ impl World {
                 let time = self.now + self.random.below(20_000);
                 self.schedule.at(time, Happening::UpstreamGets { gateway, life, execution, call });
             }
-            Command::Answer { stream, answer } => {
+            Command::Answer { stream, answer, .. } => {
                 // The shell drops what is told to a stream that is gone.
                 if let Some(key) = self.gateways[gateway].waiting.remove(&stream) {
                     self.told.push(Told { key, answer });
                 }
+            }
+            Command::AnswerAll { streams, answer } => {
+                for stream in streams {
+                    let answer = answer.clone();
+                    self.obey(gateway, Command::Answer { stream, answer, attempt: None });
+                }
+            }
+            Command::Forward { .. } | Command::Release { .. } | Command::Pass { .. } => {
+                panic!("executions are detached, and nothing passes")
             }
             Command::Count(_) | Command::Warn(_) => {}
         }

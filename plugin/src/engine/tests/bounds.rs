@@ -7,7 +7,7 @@ use super::fixture::{Fixture, LEASE, PATIENCE, answered};
 use super::replies::*;
 use crate::engine::{Input, Metric};
 
-const OVERLOADED: &str = "idempotency-gateway-overloaded";
+const OVERLOADED: &str = "gateway_overloaded";
 
 /// What `bytes` of a request's body hold with its headers.
 fn whole(it: &Fixture, bytes: usize) -> u64 {
@@ -27,14 +27,14 @@ fn more_executions_than_allowed_are_refused_before_they_claim() {
     let (running, _) = (it.running("k1"), it.running("k2"));
     let third = it.submit("k3");
     let answer = it.told(third);
-    assert_eq!((answer.status, answer.details), (503, OVERLOADED));
+    assert_eq!((answer.status, answer.outcome), (503, OVERLOADED));
     assert!(answer.headers.contains(&("retry-after".to_owned(), b"1".to_vec())));
     assert!(it.is_quiet());
     assert_eq!(it.counted(Metric::Overloads), 1);
     it.upstream(running.execution, answered(201, b"paid"));
     let completion = it.call();
     let fourth = it.submit("k4");
-    assert_eq!(it.told(fourth).details, OVERLOADED, "one that is not settled counts too");
+    assert_eq!(it.told(fourth).outcome, OVERLOADED, "one that is not settled counts too");
     it.reply(&completion, vec![settled()]);
     it.running("k5");
 }

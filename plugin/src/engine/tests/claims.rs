@@ -7,7 +7,7 @@ use super::fixture::{AHEAD, Fixture, LEASE, MS, PATIENCE, TIMEOUT, answered};
 use super::replies::*;
 use crate::engine::{CallAnswer, Metric};
 
-const STATE_UNAVAILABLE: &str = "idempotency-state-unavailable";
+const STATE_UNAVAILABLE: &str = "state_unavailable";
 
 #[test]
 fn a_claim_is_not_sent_before_the_stores_clock_is_known() {
@@ -44,7 +44,7 @@ fn without_the_stores_clock_greetings_go_on_and_the_client_is_told_in_the_end() 
     }
     assert!((5..=7).contains(&greetings), "one each quarter of a second: {greetings}");
     assert_eq!(it.now, 1_000 + PATIENCE);
-    assert_eq!(it.told(stream).details, STATE_UNAVAILABLE);
+    assert_eq!(it.told(stream).outcome, STATE_UNAVAILABLE);
     assert_eq!(it.engine.executions_in_flight(), 0, "nothing was claimed, nothing is to be said");
     assert_eq!(it.engine.bytes_held(), 0);
 }
@@ -90,7 +90,7 @@ fn an_execution_that_never_gets_leave_in_time_gives_up_and_says_so() {
         }
         it.reply(&claim, vec![claimed(&claim, MS)]);
     };
-    assert_eq!(it.told(stream).details, STATE_UNAVAILABLE);
+    assert_eq!(it.told(stream).outcome, STATE_UNAVAILABLE);
     it.reply(&id, vec![claimed(&id, LEASE)]);
     assert!(it.nothing_sent(), "also with leave, since the client was told otherwise");
     let fail = it.call();
@@ -166,7 +166,7 @@ fn a_claim_that_may_have_landed_is_withdrawn_until_that_is_heard() {
         let execution = claim.claim().execution;
         it.end(&claim, first);
         it.pass(PATIENCE);
-        assert_eq!(it.told(stream).details, STATE_UNAVAILABLE);
+        assert_eq!(it.told(stream).outcome, STATE_UNAVAILABLE);
         let second = it.call();
         it.end(&second, timed_out());
         for _ in 0..5 {
@@ -204,7 +204,7 @@ fn what_was_never_dispatched_is_tried_soon_given_up_in_time_and_then_forgotten()
         assert_eq!(it.now - start, PATIENCE);
         assert!((5..=8).contains(&tries), "soon, with pauses that double: {tries}");
         let answer = it.told(stream);
-        assert_eq!((answer.status, answer.details), (503, STATE_UNAVAILABLE));
+        assert_eq!((answer.status, answer.outcome), (503, STATE_UNAVAILABLE));
         assert!(answer.headers.contains(&("retry-after".to_owned(), b"1".to_vec())));
         assert_eq!(it.counted(Metric::StateCallsFailed), tries);
         it.pass(5 * TIMEOUT);

@@ -103,7 +103,7 @@ fn what_was_never_sent_is_told_as_unreachable() {
     {
         let (kind, status, answer, counts) = failure("hold", never);
         assert_eq!((kind, status), (FailKind::NeverSent, None));
-        assert_eq!((answer.status, answer.details), (503, "idempotency-upstream-unavailable"));
+        assert_eq!((answer.status, answer.outcome), (503, "upstream_unavailable"));
         assert!(counts.is_empty());
     }
 }
@@ -122,7 +122,7 @@ fn what_nobody_knows_is_ambiguous_and_told_as_unknown() {
     for (answer, told) in unknown {
         let (kind, status, answer, counts) = failure("hold", answer);
         assert_eq!((kind, status), (FailKind::Ambiguous, None));
-        assert_eq!((answer.status, answer.details), (told, "idempotency-outcome-unknown"));
+        assert_eq!((answer.status, answer.outcome), (told, "outcome_unknown"));
         assert_eq!(counts, [Metric::Ambiguous]);
         assert!(answer.headers.iter().all(|(name, _)| name != "retry-after"));
     }

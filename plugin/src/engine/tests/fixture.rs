@@ -11,8 +11,8 @@ use latchkey_core::wire::{Message, decode_operation, state_v1 as wire};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::engine::{Call, CallAnswer, Command, Engine, Input, Metric};
-use crate::request::{Admission, Guarded, Headers, admit};
+use crate::engine::{Call, CallAnswer, Command, Engine, Forward, Input, Metric};
+use crate::request::{Decision, Guarded, Headers, admit};
 
 pub(super) const MS: u64 = 1_000;
 pub(super) const TIMEOUT: u64 = 500 * MS;
@@ -32,6 +32,12 @@ pub(super) struct Fixture {
     /// Calls to the upstream that nobody has looked at.
     sent: VecDeque<(u64, Call)>,
     pub(super) answers: Vec<(u32, Answer)>,
+    /// Streams whose requests were sent on by Envoy's router.
+    pub(super) forwards: Vec<(u32, u64, Forward)>,
+    /// Streams whose answers were let go, and whether unstored.
+    pub(super) releases: Vec<(u32, bool)>,
+    /// Streams that passed unguarded.
+    pub(super) passes: Vec<u32>,
     pub(super) counts: Vec<Metric>,
     pub(super) warnings: Vec<String>,
     streams: u32,
@@ -76,6 +82,9 @@ impl Fixture {
             calls: VecDeque::new(),
             sent: VecDeque::new(),
             answers: Vec::new(),
+            forwards: Vec::new(),
+            releases: Vec::new(),
+            passes: Vec::new(),
             counts: Vec::new(),
             warnings: Vec::new(),
             streams: 0,
@@ -109,7 +118,16 @@ impl Fixture {
                     self.calls.push_back(StateCall::read(batch, &body));
                 }
                 Command::CallUpstream { execution, call } => self.sent.push_back((execution, call)),
-                Command::Answer { stream, answer } => self.answers.push((stream, answer)),
+                Command::Answer { stream, answer, .. } => self.answers.push((stream, answer)),
+                Command::AnswerAll { streams, answer } => {
+                    let each = streams.into_iter().map(|stream| (stream, answer.clone()));
+                    self.answers.extend(each);
+                }
+                Command::Forward { stream, execution, forward } => {
+                    self.forwards.push((stream, execution, forward));
+                }
+                Command::Release { stream, unstored, .. } => self.releases.push((stream, unstored)),
+                Command::Pass { stream } => self.passes.push(stream),
                 Command::Count(metric) => self.counts.push(metric),
                 Command::Warn(warning) => self.warnings.push(warning),
             }
@@ -136,7 +154,7 @@ impl Fixture {
             pair("idempotency-key", key),
             pair("x-note", "as sent"),
         ]);
-        let Admission::Guard(plan) = admit(self.engine.config(), &headers) else {
+        let Decision::Guard(plan) = admit(self.engine.config(), &headers, &()).decision else {
             panic!("the request is guarded")
         };
         let mut id = [0; 16];

@@ -150,7 +150,7 @@ fn a_gateway_that_ends_before_it_heard_the_state_still_answers_who_waits() {
         }
         it.pass(5 * MS);
     }
-    assert_eq!(it.told(stream).details, "idempotency-state-unavailable");
+    assert_eq!(it.told(stream).outcome, "state_unavailable");
     for greeting in it.calls() {
         it.end(&greeting, timed_out());
     }

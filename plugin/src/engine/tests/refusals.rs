@@ -57,7 +57,7 @@ fn an_execution_that_is_spent_is_withdrawn_until_that_is_heard() {
     let execution = claim.claim().execution;
     it.reply(&claim, vec![refused(Verdict::Spent)]);
     let answer = it.told(stream);
-    assert_eq!((answer.status, answer.details), (503, "idempotency-retry-later"));
+    assert_eq!((answer.status, answer.outcome), (503, "retry_later"));
     for _ in 0..5 {
         let call = it.call();
         let fail = call.fail();
@@ -99,7 +99,7 @@ fn a_verdict_that_comes_after_the_client_was_told_ends_the_execution() {
     let stream = it.submit("k1");
     let claim = it.call();
     it.pass(3 * TIMEOUT);
-    assert_eq!(it.told(stream).details, "idempotency-state-unavailable");
+    assert_eq!(it.told(stream).outcome, "state_unavailable");
     it.reply(&claim, vec![refused(Verdict::Mismatch)]);
     assert_eq!(it.counted(Metric::Mismatches), 0, "nobody was told that");
     it.assert_idle();
@@ -137,7 +137,7 @@ fn a_record_that_cannot_be_understood_is_not_executed_over() {
     let claim = it.call();
     it.reply(&claim, vec![unreadable()]);
     let answer = it.told(stream);
-    assert_eq!((answer.status, answer.details), (503, "idempotency-state-unavailable"));
+    assert_eq!((answer.status, answer.outcome), (503, "state_unavailable"));
     assert_eq!(it.warnings, ["a record cannot be understood: version 9"]);
     it.pass(5 * TIMEOUT);
     it.assert_idle();

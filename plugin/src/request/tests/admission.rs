@@ -1,5 +1,7 @@
 //! By the headers alone.
 
+use latchkey_core::config::PathMatch;
+
 use super::*;
 
 const PASSES: Result<bool, (u16, Kind)> = Ok(false);
@@ -27,7 +29,7 @@ fn what_no_rule_matches_passes_whatever_its_headers_are() {
 fn the_first_rule_that_matches_holds() {
     let mut config = config(&json!({}));
     let mut wider = config.rules[0].clone();
-    wider.matches.path_prefix = "/".to_owned();
+    wider.matches.path = Some(PathMatch::Prefix("/".to_owned()));
     config.rules.push(wider);
     assert_eq!(plan(&config, &request(&[])).rule, 0);
     assert_eq!(plan(&config, &request(&[(":path", b"/refunds")])).rule, 1);
@@ -76,7 +78,7 @@ fn a_strict_rule_takes_quoted_keys_only() {
 #[test]
 fn a_refused_key_is_not_repeated_in_the_answer() {
     let headers = request(&[("idempotency-key", b"<secret key>")]);
-    let Admission::Refuse(problem) = admit(&config(&json!({})), &headers) else {
+    let Decision::Refuse(problem) = admit(&config(&json!({})), &headers, &()).decision else {
         panic!("it is refused")
     };
     assert!(!problem.detail.contains("secret"), "{}", problem.detail);
@@ -189,7 +191,9 @@ fn the_texts_of_all_refusals() {
         without(":path", &[]),
     ];
     let bodies = refused.iter().map(|headers| {
-        let Admission::Refuse(problem) = admit(&config, headers) else { panic!("it is refused") };
+        let Decision::Refuse(problem) = admit(&config, headers, &()).decision else {
+            panic!("it is refused")
+        };
         assert!(problem.status == 400 && !problem.retryable && problem.retry_after_s.is_none());
         format!("{}: {}", problem.kind.slug(), problem.detail)
     });
@@ -207,4 +211,43 @@ fn the_texts_of_all_refusals() {
     idempotency-header-invalid: A header of the request is not valid UTF-8, so that the request cannot be passed on. It was not executed.
     idempotency-header-invalid: The request's method or path cannot be read. It was not executed.
     "#);
+}
+
+#[test]
+fn a_rule_reads_one_line_of_one_of_its_headers() {
+    let config = config(&json!({"key": {"also": ["PayPal-Request-Id"]}}));
+    let other = without("idempotency-key", &[("paypal-request-id", b"k1")]);
+    assert_eq!(admitted(&config, &other), GUARDED);
+    assert_eq!(admitted(&config, &request(&[])), GUARDED);
+    let both = request(&[("paypal-request-id", b"k1")]);
+    assert_eq!(admitted(&config, &both), Err((400, Kind::KeyInvalid)));
+    let missing = without("idempotency-key", &[]);
+    assert_eq!(admitted(&config, &missing), Err((400, Kind::KeyMissing)));
+}
+
+/// Where a route names its rule.
+const ROUTE: &str = "xds/route_metadata/filter_metadata/latchkey/rule";
+
+#[test]
+fn a_route_names_its_rule_and_the_path_does_not_matter_then() {
+    let config = config(&json!({"match": {"methods": ["POST"]}}));
+    assert_eq!(admitted(&config, &request(&[])), PASSES, "no path matches");
+    let named = Known(&[(ROUTE, b"payments")]);
+    assert_eq!(admitted_with(&config, &request(&[(":path", b"/any")]), &named), GUARDED);
+    assert_eq!(admitted_with(&config, &request(&[(":method", b"GET")]), &named), PASSES);
+}
+
+#[test]
+fn a_route_may_have_no_rule() {
+    let off = Known(&[(ROUTE, b"off")]);
+    assert_eq!(admitted_with(&config(&json!({})), &request(&[]), &off), PASSES);
+    let empty = Known(&[(ROUTE, b"")]);
+    assert_eq!(admitted_with(&config(&json!({})), &request(&[]), &empty), GUARDED);
+}
+
+#[test]
+fn a_route_that_names_an_unknown_rule_does_not_go_unguarded() {
+    let unknown = Known(&[(ROUTE, b"paymnets")]);
+    let refused = Err((500, Kind::RuleUnknown));
+    assert_eq!(admitted_with(&config(&json!({})), &request(&[]), &unknown), refused);
 }

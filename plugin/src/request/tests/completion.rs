@@ -105,8 +105,9 @@ fn quoted_and_bare_spellings_are_one_key_of_one_client() {
 #[test]
 fn the_claim_says_who_asks_for_what_on_which_terms() {
     let config = config(&json!({"lease_ms": 9000, "retry": {"attempts_max": 3}}));
-    let Guarded { rule, claim, body, .. } = complete(&config, &request(&[]), b"pay 1");
-    assert_eq!((rule, body), (0, b"pay 1".to_vec()));
+    let guarded = complete(&config, &request(&[]), b"pay 1");
+    let (rule, claim) = (guarded.rule, guarded.claim.clone());
+    assert_eq!((rule, sent(guarded).1), (0, b"pay 1".to_vec()));
     assert_eq!(claim.execution, ExecutionId([7; 16]));
     assert_eq!(claim.gateway, "gateway-1");
     assert_eq!((claim.terms.lease_us, claim.terms.attempts_max), (9_000_000, 3));
@@ -125,7 +126,8 @@ fn what_a_client_must_not_tell_the_upstream_is_taken_out_and_the_rest_goes_on() 
         ("accept", b"text/plain"),
         ("x-forwarded-for", b"10.0.0.1"),
     ];
-    let dropped: [(&str, &[u8]); 16] = [
+    let dropped: [(&str, &[u8]); 17] = [
+        ("accept-encoding", b"gzip"),
         ("x-key", b"k1"),
         ("idempotency-key", b"mine"),
         ("idempotency-attempt", b"9"),
@@ -144,8 +146,9 @@ fn what_a_client_must_not_tell_the_upstream_is_taken_out_and_the_rest_goes_on() 
         (":unheard-of", b"a"),
     ];
     let guarded = complete(&config, &request(&[&kept[..], &dropped].concat()), b"pay 1");
+    let headers = sent(guarded).0;
     let headers: Vec<_> =
-        guarded.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let pseudo: [(&str, &[u8]); 4] = [
         (":method", b"POST"),
         (":path", b"/payments"),
@@ -172,4 +175,44 @@ fn a_body_that_is_too_large_is_told_its_limit() {
     assert_eq!((problem.status, problem.kind), (413, Kind::PayloadTooLarge));
     assert!(problem.detail.contains("77 bytes"), "{}", problem.detail);
     assert!(!problem.retryable);
+}
+
+#[test]
+fn an_attached_request_is_rid_of_what_is_not_the_clients_to_say_and_keeps_no_body() {
+    let config = config(&json!({"execute": {"mode": "attached"}}));
+    let lines: [(&str, &[u8]); 6] = [
+        ("content-length", b"5"),
+        ("x-envoy-max-retries", b"9"),
+        ("idempotency-fence", b"9"),
+        ("x-latchkey-details", b"via_upstream"),
+        ("accept-encoding", b"gzip"),
+        ("x-envoy-external-address", b"10.0.0.1"),
+    ];
+    let guarded = complete(&config, &request(&lines), b"pay 1");
+    assert_eq!(guarded.bytes(), 0);
+    let Send::Attached { remove } = guarded.send else { panic!("it is attached") };
+    let removed = [
+        "idempotency-key",
+        "x-envoy-max-retries",
+        "idempotency-fence",
+        "x-latchkey-details",
+        "accept-encoding",
+    ];
+    assert_eq!(remove, removed);
+}
+
+#[test]
+fn a_rules_previous_fingerprints_are_candidates_behind_its_own() {
+    let plain = config(&json!({}));
+    let changed = config(&json!({"fingerprint": {"body": "json", "previous": [{"body": "raw"}]}}));
+    let lines: [(&str, &[u8]); 1] = [("content-type", b"application/json")];
+    let of = |config: &Config, body: &[u8]| {
+        let claim = complete(config, &request(&lines), body).claim;
+        claim.candidates.into_iter().map(|it| it.fingerprint).collect::<Vec<_>>()
+    };
+    let before = of(&plain, b"{\"a\":1,\"b\":2}");
+    let after = of(&changed, b"{\"a\":1,\"b\":2}");
+    assert_eq!(after.len(), 4);
+    assert_eq!(after[2..], before, "what was made before is recognised");
+    assert_eq!(after[0], of(&changed, b"{\"b\":2,\"a\":1}")[0]);
 }

@@ -8,9 +8,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use super::host::Host;
+use crate::engine::CallAnswer;
 use crate::request::Guarded;
-
-use super::host;
 
 /// What a stream has to say.
 pub(super) enum Note {
@@ -20,6 +20,12 @@ pub(super) enum Note {
     Overloaded,
     /// It is gone, after it had submitted.
     Gone { stream: u32 },
+    /// Its request was sent on, and this came of it.
+    Responded { execution: u64, answer: CallAnswer, whole: bool, held: bool },
+    /// Its request goes on as another stream.
+    Redirected { execution: u64 },
+    /// It is that stream.
+    Adopted { execution: u64, stream: u32 },
 }
 
 /// What a worker's streams and root share.
@@ -35,7 +41,7 @@ impl Mailbox {
         self.queue.set(queue);
     }
 
-    pub(super) fn put(&self, note: Note) {
+    pub(super) fn put(&self, host: &dyn Host, note: Note) {
         if let Ok(mut notes) = self.notes.try_borrow_mut() {
             notes.push_back(note);
         }
@@ -43,7 +49,7 @@ impl Mailbox {
         if !self.woken.get()
             && let Some(queue) = self.queue.get()
         {
-            self.woken.set(host::enqueue(queue));
+            self.woken.set(host.enqueue(queue));
         }
     }
 
