@@ -1,5 +1,6 @@
 //! The engine by hand: each reply of the state and each answer of the upstream is made here.
 
+mod attached;
 mod batches;
 mod bounds;
 mod claims;
@@ -12,3 +13,4 @@ mod properties;
 mod refusals;
 mod replies;
 mod settlements;
+mod waiting;

@@ -195,10 +195,7 @@ impl Engine {
                 }
                 execution.stop_waiting();
             }
-            // The leader's own operation is still being looked at.
-            if id != leader {
-                self.drop_if_over(id);
-            }
+            self.drop_if_over(id);
         }
         out.push(Command::AnswerAll { streams, answer: answer.exposed() });
     }

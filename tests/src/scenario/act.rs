@@ -213,7 +213,10 @@ impl<'a> Act<'a> {
 
     /// Checks that the executions of one key told the upstream so: one derived key, which is not
     /// the client's own, attempts from 1, and rising fences.
-    pub(super) fn check_one_key(&self, executions: &[Execution], key: &str) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// When they did not.
+    pub fn check_one_key(&self, executions: &[Execution], key: &str) -> anyhow::Result<()> {
         let first = executions.first().and_then(|execution| execution.key.clone());
         ensure!(first.is_some(), "the upstream was told no key: {executions:#?}");
         ensure!(first.as_deref() != Some(key), "the upstream was told the client's own key");
