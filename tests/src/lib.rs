@@ -4,11 +4,13 @@
 pub mod bench;
 pub mod chaos;
 pub mod client;
+pub mod http1;
 pub mod interruption;
 pub mod payments;
 pub mod ports;
 pub mod processes;
 pub mod scenario;
+pub mod scripted;
 pub mod stage;
 pub mod tools;
 pub mod wait;

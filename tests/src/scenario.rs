@@ -7,6 +7,7 @@
 mod act;
 mod crashes;
 mod keys;
+mod modes;
 mod retries;
 mod upstreams;
 
@@ -17,6 +18,7 @@ pub use act::{
 };
 pub use crashes::*;
 pub use keys::*;
+pub use modes::{EVERY_MODE, EVERY_MODE_AND_STORE, Mode, Place, play_scripted};
 pub use retries::*;
 pub use upstreams::*;
 

@@ -17,6 +17,7 @@ use anyhow::{Context as _, bail};
 use hyper::Method;
 
 pub use gateway::Gateway;
+pub use rules::EXECUTE_TIMEOUT_MS;
 pub use service::Service;
 pub use setup::Setup;
 pub use store::StoreKind;

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::http1::{Message, Side};
 use crate::wait::within;
 
 /// How much is read at a time.
@@ -35,6 +36,16 @@ pub async fn exchange(to: SocketAddr, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     .await
 }
 
+/// The same for a test that looks at the answer: those that came in advance, and the final one.
+///
+/// # Errors
+/// As [`exchange`], and when there is no final answer.
+pub async fn converse(to: SocketAddr, bytes: &[u8]) -> anyhow::Result<(Vec<Message>, Message)> {
+    let mut answers = Message::all(&exchange(to, bytes).await?, Side::Answer);
+    let last = answers.pop().filter(|last| !last.is_interim()).context("no answer")?;
+    Ok((answers, last))
+}
+
 /// The status of an answer's first line, if it has one.
 #[must_use]
 pub fn status(answer: &[u8]) -> Option<u16> {
@@ -42,20 +53,16 @@ pub fn status(answer: &[u8]) -> Option<u16> {
     std::str::from_utf8(line).ok()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }
 
-/// Whether an answer's body is as long as its head says. One that does not say ends with its
+/// Whether the final answer is as long as its head says. One that does not say ends with its
 /// connection.
-fn is_whole(answer: &[u8]) -> bool {
-    const END: &[u8] = b"\r\n\r\n";
-    let Some(at) = answer.windows(END.len()).position(|bytes| bytes == END) else { return false };
-    let head = String::from_utf8_lossy(&answer[..at]).to_ascii_lowercase();
-    let body = &answer[at + END.len()..];
-    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
-    if field("transfer-encoding:").is_some() {
-        return body.ends_with(b"0\r\n\r\n");
+fn is_whole(mut answer: &[u8]) -> bool {
+    while let Some((message, length)) = Message::read(answer, Side::Answer) {
+        if !message.is_interim() {
+            return true;
+        }
+        answer = &answer[length..];
     }
-    field("content-length:")
-        .and_then(|length| length.trim().parse().ok())
-        .is_some_and(|length: usize| body.len() >= length)
+    false
 }
 
 #[cfg(test)]
@@ -63,15 +70,12 @@ mod tests {
     use super::{is_whole, status};
 
     #[test]
-    fn an_answer_is_whole_when_its_body_is_as_long_as_its_head_says() {
+    fn an_answer_is_whole_when_the_final_one_is() {
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nabc";
         assert_eq!(status(answer), Some(400));
-        assert!(is_whole(answer));
+        let answer = [b"HTTP/1.1 100 Continue\r\n\r\n".as_slice(), answer].concat();
+        assert!(is_whole(&answer));
         assert!((0..answer.len()).all(|length| !is_whole(&answer[..length])));
-        assert!(is_whole(
-            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"
-        ));
-        assert!(!is_whole(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"));
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\n\r\nuntil it closes"));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::LEASE_MS;
 
 /// Longer than any payment of the tests takes, shorter than their patience.
-const EXECUTE_TIMEOUT_MS: u64 = 20_000;
+pub const EXECUTE_TIMEOUT_MS: u64 = 20_000;
 
 /// The filter's configuration: one rule for each book of the payments service. `/payments` holds
 /// what it does not know, `/orders` executes it again, and `/direct` goes to the route's own
