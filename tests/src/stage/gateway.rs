@@ -89,8 +89,24 @@ impl Gateway {
     /// # Errors
     /// When the listeners are not dynamic, or the file cannot be written.
     pub fn push(&self, filter: &Value) -> anyhow::Result<()> {
+        self.push_with(|setup| {
+            setup.filter = filter.clone();
+            Ok(())
+        })
+    }
+
+    /// The same with listeners that are changed from what they were at the start.
+    ///
+    /// # Errors
+    /// As [`Self::push`], and those of `change`.
+    pub fn push_with(
+        &self,
+        change: impl FnOnce(&mut Setup) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         ensure!(self.setup.dynamic_listeners, "the listeners of this gateway are static");
-        let text = configured(&self.setup, filter)?;
+        let mut setup = self.setup.clone();
+        change(&mut setup)?;
+        let text = configured(&setup, &setup.filter)?;
         let (apart, _) = with_listeners_apart(&text, &self.listeners)?;
         // Envoy looks when a file is moved to the name, and never sees half of one.
         let fresh = self.listeners.with_extension("new");
