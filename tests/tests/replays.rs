@@ -1,6 +1,7 @@
 //! A replay is the first answer once more: what of it is kept, and what is made anew.
 
 use anyhow::{Context as _, ensure};
+use hyper::Method;
 use latchkey_tests::client::{Answer, Request};
 use latchkey_tests::scenario::{
     EVERY_MODE, EVERY_MODE_AND_STORE, Mode, check_problem, check_status, play_scripted,
@@ -234,6 +235,29 @@ async fn an_answer_is_replayed_whole_however_it_was_framed() {
             upstream.heard(name, 1)?;
         }
         Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_length_of_what_was_not_asked_for_is_told_as_it_is_or_not_at_all() {
+    let with_head = |setup: &mut Setup| {
+        setup.rule("payments")["match"]["methods"] = json!(["HEAD"]);
+        Ok(())
+    };
+    play_scripted(&EVERY_MODE, with_head, async |act, upstream, _| {
+        let name = "head";
+        upstream.answers(name, &["HTTP/1.1 200 OK\r\ncontent-length: 7\r\netag: \"7\"\r\n\r\n"]);
+        let request = Request::new(Method::HEAD, &path("payments", name)).key(name);
+        for replayed in [false, true] {
+            let answer = act.send(&request).await?;
+            check_status(&answer, 200)?;
+            ensure!(answer.is_replayed() == replayed, "{:?}", answer.headers);
+            ensure!(answer.header("etag") == Some("\"7\""), "{:?}", answer.headers);
+            let length = answer.header("content-length");
+            ensure!(matches!(length, Some("7") | None), "{:?}", answer.headers);
+        }
+        upstream.heard(name, 1).map(drop)
     })
     .await;
 }

@@ -17,6 +17,23 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// # Errors
 /// When no connection can be made, or neither happens in time.
 pub async fn exchange(to: SocketAddr, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    exchange_until(to, bytes, is_whole).await
+}
+
+/// The same, but reads until the other side closes, whatever it says: what follows on a change of
+/// protocol is no answer any more.
+///
+/// # Errors
+/// As [`exchange`].
+pub async fn exchange_to_the_end(to: SocketAddr, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    exchange_until(to, bytes, |_| false).await
+}
+
+async fn exchange_until(
+    to: SocketAddr,
+    bytes: &[u8],
+    is_whole: fn(&[u8]) -> bool,
+) -> anyhow::Result<Vec<u8>> {
     within("the raw exchange", async {
         let mut stream = TcpStream::connect(to).await.context("no connection")?;
         stream.set_nodelay(true)?;
