@@ -18,7 +18,9 @@ fn config(
     if file.is_some() {
         line.extend(["--config", path]);
     }
-    let Command::Serve(arguments) = Cli::try_parse_from(line).unwrap().command;
+    let Command::Serve(arguments) = Cli::try_parse_from(line).unwrap().command else {
+        panic!("another subcommand")
+    };
     let mut all = vec![("HOME", "/home/ada")];
     all.extend(variables);
     let resolved = resolve(&arguments, &Environment::of(&all));
