@@ -67,9 +67,17 @@ impl<'a> Trial<'a> {
         Ok(heard)
     }
 
+    /// Another request with this key is told so, whatever has become of the key, and changes
+    /// nothing.
+    async fn refuses_another(&self) -> anyhow::Result<()> {
+        let other = self.request.clone().bytes("another order");
+        check_problem(&self.act.send(&other).await?, 422, "idempotency-key-reused")
+    }
+
     /// Every retry gets the first answer.
     async fn is_final(&self) -> anyhow::Result<()> {
         let first = self.send(self.status, false).await?;
+        self.refuses_another().await?;
         for _ in 0..2 {
             let again = self.send(self.status, true).await?;
             ensure!(again.body == first.body, "{:?} became {:?}", first.body, again.body);
@@ -82,6 +90,7 @@ impl<'a> Trial<'a> {
     async fn is_executed_again(&self) -> anyhow::Result<()> {
         let first = self.send(self.status, false).await?;
         ensure!(first.header("location") == Some("/made"), "the client got another answer");
+        self.refuses_another().await?;
         self.send(201, false).await?;
         let again = self.send(201, true).await?;
         ensure!(again.header("location") == Some("/made-again"), "{:?}", again.headers);
@@ -91,6 +100,7 @@ impl<'a> Trial<'a> {
     /// The client is told the truth, and the retry that nobody knows what it means.
     async fn is_held(&self) -> anyhow::Result<()> {
         self.send(self.status, false).await?;
+        self.refuses_another().await?;
         for _ in 0..2 {
             check_problem(&self.act.send(&self.request).await?, 409, OUTCOME_UNKNOWN)?;
         }
