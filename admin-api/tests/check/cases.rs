@@ -197,7 +197,11 @@ fn off(filter: &str) -> Value {
 /// A policy of the cluster of the service.
 fn cluster_policy(it: &mut Bootstrap, field: &str, policy: &Value) {
     let kind = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
-    let options = json!({ "@type": format!("type.googleapis.com/{kind}"), field: policy });
+    let options = json!({
+        "@type": format!("type.googleapis.com/{kind}"),
+        "explicit_http_config": { "http_protocol_options": {} },
+        field: policy,
+    });
     *it.at("static_resources.clusters.0.typed_extension_protocol_options") =
         json!({ kind: options });
 }

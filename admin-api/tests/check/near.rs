@@ -219,6 +219,19 @@ fn a_policy_that_exposes_nothing_leaves_what_the_filter_exposes() {
 }
 
 #[test]
+fn routes_may_raise_what_the_listener_holds() {
+    clean(|it| {
+        it.listener(0)["per_connection_buffer_limit_bytes"] = json!(1024);
+        *it.route(0, "request_body_buffer_limit") = json!(2_097_152);
+    });
+    clean(|it| {
+        it.execute_attached();
+        it.listener(0)["per_connection_buffer_limit_bytes"] = json!(1024);
+        *it.manager(0, "route_config.virtual_hosts.0.request_body_buffer_limit") = json!("2097152");
+    });
+}
+
+#[test]
 fn timeouts_are_compared_with_what_rules_do() {
     clean(|it| {
         it.execute_attached();
