@@ -4,9 +4,12 @@
 //! every number has a range and a reason, and an error names the field's path. Secrets are not
 //! in it: the configuration shows in Envoy's config dump, so it names environment variables.
 
+mod bounds;
 mod matching;
 mod raw;
 mod rule;
+#[cfg(feature = "schema")]
+mod schema;
 mod validate;
 
 pub use matching::{Host, Match, PathMatch, PathRegex};
@@ -64,6 +67,9 @@ pub struct Limits {
     pub waiters_max: u32,
 }
 
+/// The path of what is wrong with no field in particular.
+const WHOLE: &str = ".";
+
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
@@ -84,11 +90,13 @@ impl Config {
     pub fn from_json(json: &[u8]) -> Result<Self, ConfigError> {
         let mut reader = serde_json::Deserializer::from_slice(json);
         let raw: raw::Config = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            ConfigError { path: error.path().to_string(), reason: error.inner().to_string() }
+            let path = Some(error.path().to_string()).filter(|path| !path.is_empty());
+            let path = path.unwrap_or_else(|| WHOLE.to_owned());
+            ConfigError { path, reason: error.inner().to_string() }
         })?;
         reader
             .end()
-            .map_err(|error| ConfigError { path: ".".to_owned(), reason: error.to_string() })?;
+            .map_err(|error| ConfigError { path: WHOLE.to_owned(), reason: error.to_string() })?;
         validate::config(raw)
     }
 

@@ -260,6 +260,18 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_has_a_row_for_every_kind_and_for_no_other() {
+        let documented: BTreeSet<_> = include_str!("../../docs/problems.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `idempotency-")?.split_once('`'))
+            .map(|(rest, row)| (format!("idempotency-{rest}"), row.split('|').nth(2)))
+            .map(|(slug, retryable)| (slug, retryable.unwrap().trim() == "yes"))
+            .collect();
+        let kinds = Kind::ALL.map(|kind| (kind.slug().to_owned(), kind.retryable()));
+        assert_eq!(documented, BTreeSet::from(kinds));
+    }
+
+    #[test]
     fn the_body_is_problem_json() {
         let problem = Problem::new(Kind::RequestInProgress, 409, "Try again.").retry_after(0);
         insta::assert_snapshot!(

@@ -40,9 +40,6 @@ pub struct PathRegex {
     regex: Regex,
 }
 
-/// The longest regular expression, in bytes: it is tried on every request.
-pub(super) const PATTERN_BYTES_MAX: usize = 1024;
-
 // === impl Match ===
 
 impl Match {
@@ -105,7 +102,10 @@ impl PathRegex {
     /// # Errors
     /// What is wrong with it.
     pub fn new(pattern: &str) -> Result<Self, String> {
-        let regex = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| error.to_string())?;
+        // By itself first: `a)|(b` would close the group that anchors it.
+        let compile = |pattern: &str| Regex::new(pattern).map_err(|error| error.to_string());
+        compile(pattern)?;
+        let regex = compile(&format!("^(?:{pattern})$"))?;
         Ok(Self { pattern: pattern.to_owned(), regex })
     }
 
@@ -174,6 +174,7 @@ mod tests {
         assert!(!it.matches(b"POST", b"a", b"/x/pay"));
         assert!(!it.matches(b"POST", b"a", b"/pay\n"));
         assert!(PathRegex::new("/(").is_err());
+        assert!(PathRegex::new("/a)|(/b").is_err(), "it would fit the beginning of a path");
     }
 
     #[test]

@@ -1,6 +1,16 @@
+//! What a configuration may say, and what is said of one that may not.
+
+mod properties;
+mod refusals;
+mod rules;
+mod shape;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::classify::Statuses;
+use crate::fingerprint::Recipe;
+use crate::key::KeySyntax;
 
 fn example() -> Value {
     json!({
@@ -21,13 +31,21 @@ fn read(value: &Value) -> Result<Config, String> {
     Config::from_json(value.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-/// The error where the field at `pointer` is `value` instead.
-fn with(pointer: &str, value: Value) -> String {
+/// What is read where the field at `pointer` is `value` instead.
+fn changed(pointer: &str, value: Value) -> Result<Config, String> {
     let mut config = example();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     let parent = config.pointer_mut(parent).unwrap();
     parent.as_object_mut().unwrap().insert(field.to_owned(), value);
-    read(&config).unwrap_err()
+    read(&config)
+}
+
+/// The example of the documentation.
+fn documented() -> Value {
+    let docs = include_str!("../../../docs/configuration.md");
+    let filter = docs.split_once("## The filter").unwrap().1;
+    let example = filter.split_once("```json\n").unwrap().1.split_once("```").unwrap().0;
+    serde_json::from_str(example).unwrap()
 }
 
 #[test]
@@ -43,7 +61,23 @@ fn the_least_configuration_has_defaults_for_the_rest() {
     );
     assert_eq!((rule.terms.lease_us, rule.terms.ttl_us), (15_000_000, 86_400_000_000));
     assert_eq!((rule.key.length_max, rule.key.required), (255, true));
+    assert_eq!(rule.key.headers, ["idempotency-key"]);
+    assert_eq!((rule.key.syntax, rule.key.upstream), (KeySyntax::Lenient, UpstreamKey::Derived));
+    assert_eq!(rule.fingerprints, [Recipe::default()]);
+    let to = ExecuteTo::Cluster("latchkey_execute".to_owned());
+    assert_eq!(rule.execute, Execute::Detached { to, timeout_ms: 30_000 });
+    assert_eq!(rule.on_conflict, OnConflict { wait_ms: 0, retry_after_s: 1 });
+    assert_eq!((rule.mismatch_status, rule.on_state_failure), (422, OnStateFailure::Reject));
+    assert_eq!(rule.statuses, Statuses::default());
+    assert_eq!((rule.store.set_cookie, rule.store.no_store), (false, NoStore::Ignore));
     assert_eq!(config.state.timeout_ms, 500);
+    let Limits { executions_max, bytes_max, waiters_max } = config.limits;
+    assert_eq!((executions_max, bytes_max, waiters_max), (4096, 134_217_728, 1024));
+}
+
+#[test]
+fn a_schema_may_be_named_for_editors() {
+    assert_eq!(changed("/$schema", json!("filter.schema.json")), read(&example()));
 }
 
 #[test]
@@ -60,50 +94,6 @@ fn on_ambiguous_has_no_default() {
     let mut config = example();
     config["rules"][0].as_object_mut().unwrap().remove("on_ambiguous");
     assert!(read(&config).unwrap_err().starts_with("rules[0]: missing field `on_ambiguous`"));
-}
-
-#[test]
-fn an_error_names_the_field_and_says_what_would_be_right() {
-    let cases = [
-        with("/rules/0/lease_ms", json!(0)),
-        with("/rules/0/lease_ms", json!(-1)),
-        with("/rules/0/ttl_s", json!(3)),
-        with("/state/timeout_ms", json!(3000)),
-        with("/rules/0/held_ttl_s", json!(60)),
-        with("/rules/0/leese_ms", json!(5000)),
-        with("/rules/0/on_ambiguous", json!("guess")),
-        with("/rules/0/execute", json!({"mode": "detached"})),
-        with("/rules/0/execute", json!({"cluster": "a", "direct": true})),
-        with("/rules/0/client", json!({})),
-        with("/rules/0/match", json!({"methods": ["post"], "path_prefix": "/"})),
-        with("/rules/0/key", json!({"length_max": 2000})),
-        with("/rules/0/key", json!({"header": "bad header"})),
-        with("/rules/0/retry", json!({"attempts_max": 0})),
-        with("/rules/0/store", json!({"response_body_max_bytes": 33_554_432})),
-        with("/state/timeout_ms", json!(5)),
-        with("/secrets", json!([])),
-        with("/namespace", json!("")),
-    ];
-    insta::assert_snapshot!(cases.join("\n"), @r#"
-rules[0].lease_ms: 0 is out of range; it must be from 4000 to 3600000
-rules[0].lease_ms: invalid value: integer `-1`, expected u64 at line 1 column 136
-rules[0].lease_ms: a lease of 15000 ms is longer than the retention of 3 s; make lease_ms smaller or ttl_s larger
-rules[0].lease_ms: a lease of 15000 ms is lost with one call to the state that times out; make it at least 18000 ms, six times state.timeout_ms
-rules[0].held_ttl_s: 60 s is less than ttl_s (86400 s); a held key must not be forgotten before others
-rules[0].leese_ms: unknown field `leese_ms`, expected one of `name`, `match`, `key`, `client`, `fingerprint`, `execute`, `lease_ms`, `ttl_s`, `held_ttl_s`, `on_conflict`, `on_mismatch`, `on_ambiguous`, `on_state_failure`, `outcomes`, `request_body_max_bytes`, `store`, `retry` at line 1 column 133
-rules[0].on_ambiguous: unknown variant `guess`, expected `reexecute` or `hold` at line 1 column 218
-rules[0].execute: a detached call skips what stands between this filter and the upstream: name the `cluster` that leads to it, or say `direct: true` where nothing stands there
-rules[0].execute: a detached call skips what stands between this filter and the upstream: name the `cluster` that leads to it, or say `direct: true` where nothing stands there
-rules[0].client: give exactly one of `header`, `jwt_claim`, `uri_san` and `fixed`
-rules[0].match.methods: methods are written in capitals, as in ["POST"]
-rules[0].key.length_max: 2000 is out of range; it must be from 1 to 1024
-rules[0].key.header: must be printable ASCII without spaces
-rules[0].retry.attempts_max: 0 is out of range; it must be from 1 to 100
-rules[0].store.response_body_max_bytes: 33554432 is out of range; it must be from 0 to 3145728
-state.timeout_ms: 5 is out of range; it must be from 10 to 3000
-secrets: has 0 entries; it must have from 1 to 8
-namespace: is empty
-"#);
 }
 
 #[test]
@@ -141,14 +131,13 @@ fn fields(value: &Value, path: &str, out: &mut std::collections::BTreeSet<String
 
 #[test]
 fn the_documentation_names_every_field_and_its_example_is_valid() {
-    let docs = include_str!("../../../docs/configuration.md");
-    let filter = docs.split_once("## The filter").unwrap().1;
-    let example = filter.split_once("```json\n").unwrap().1.split_once("```").unwrap().0;
-    Config::from_json(example.as_bytes()).unwrap();
-    let raw: raw::Config = serde_json::from_str(example).unwrap();
+    let example = documented();
+    read(&example).unwrap();
     let mut there = std::collections::BTreeSet::new();
-    fields(&serde_json::to_value(raw).unwrap(), "", &mut there);
-    let documented: std::collections::BTreeSet<String> = filter
+    fields(&example, "", &mut there);
+    let docs =
+        include_str!("../../../docs/configuration.md").split_once("## The filter").unwrap().1;
+    let documented: std::collections::BTreeSet<String> = docs
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
         .map(|(field, _)| field.to_owned())

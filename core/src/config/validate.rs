@@ -1,8 +1,11 @@
-//! The ranges, each with its reason.
+//! What is checked, and what an error says.
 
 mod checks;
 mod rule;
 
+use super::bounds::{
+    BYTES_MAX, EXECUTIONS_MAX, RULES_MAX, STATE_TIMEOUT_MAX_MS, STATE_TIMEOUT_MIN_MS, WAITERS_MAX,
+};
 use super::{Config, ConfigError, Limits, Rule, SecretRef, StateEndpoint, raw};
 use crate::wire::CANDIDATES_MAX;
 use checks::{count, name, range, unique};
@@ -10,14 +13,6 @@ use checks::{count, name, range, unique};
 /// A lease is renewed after a third of it; what is left then must outlast two calls that are
 /// lost and a third that is answered.
 const LEASE_MIN_STATE_TIMEOUTS: u64 = 6;
-/// Below, a call over a network is lost more often than not. Above, a copy of an operation
-/// could act for longer than the shortest lease lasts.
-const STATE_TIMEOUT_MS: (u32, u32) = (10, 3_000);
-/// Half of the 1 GiB that Envoy gives a VM.
-const BYTES_MAX: u64 = 512 * 1024 * 1024;
-const EXECUTIONS_MAX: u32 = 65_536;
-const WAITERS_MAX: u32 = 65_536;
-const RULES_MAX: usize = 256;
 
 type Checked<T> = Result<T, ConfigError>;
 
@@ -49,7 +44,7 @@ fn state(raw: raw::State) -> Checked<StateEndpoint> {
     if let Some(env) = &raw.token_env {
         name("state.token_env", env)?;
     }
-    range("state.timeout_ms", raw.timeout_ms, STATE_TIMEOUT_MS.0, STATE_TIMEOUT_MS.1)?;
+    range("state.timeout_ms", raw.timeout_ms, STATE_TIMEOUT_MIN_MS, STATE_TIMEOUT_MAX_MS)?;
     Ok(StateEndpoint { cluster: raw.cluster, token_env: raw.token_env, timeout_ms: raw.timeout_ms })
 }
 

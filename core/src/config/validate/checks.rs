@@ -2,9 +2,7 @@
 
 use super::Checked;
 use crate::config::ConfigError;
-
-/// Names are kept with every record and shown to people.
-const NAME_BYTES_MAX: usize = 128;
+use crate::config::bounds::NAME_BYTES_MAX;
 
 pub(super) fn error<T>(path: impl Into<String>, reason: impl Into<String>) -> Checked<T> {
     Err(ConfigError { path: path.into(), reason: reason.into() })

@@ -5,6 +5,11 @@ mod matching;
 use super::Checked;
 use super::checks::{at_most, error, header, name, range};
 use crate::classify::Statuses;
+use crate::config::bounds::{
+    ATTEMPTS_MAX, EXECUTE_TIMEOUT_MAX_MS, HEADERS_MAX, LEASE_MAX_MS, LEASE_MIN_MS,
+    MISMATCH_STATUSES, REQUEST_BODY_MAX_BYTES, RESPONSE_BODY_MAX_BYTES, RETRY_AFTER_MAX_S,
+    STATUS_AGAIN_MIN, STATUS_MAX, STATUS_MIN, TTL_MAX_S, WAIT_MAX_MS,
+};
 use crate::config::{
     ClientName, ClientRule, Execute, ExecuteTo, KeyRule, OnConflict, OnStateFailure, Rule,
     StoreRule, raw,
@@ -14,28 +19,8 @@ use crate::key::KEY_LENGTH_MAX_BYTES;
 use crate::record::Terms;
 use matching::matches;
 
-/// Twice the longest gap that a store takes for no outage: an outage too short to be noticed
-/// is then too short to lose a lease.
-const LEASE_MIN_MS: u64 = 4_000;
-/// An hour: longer ones would keep a dead gateway's keys from their owners for as long.
-const LEASE_MAX_MS: u64 = 60 * 60 * 1_000;
-/// 90 days: twice the longest that a provider documents.
-const TTL_MAX_S: u64 = 90 * 24 * 60 * 60;
-/// An hour.
-const EXECUTE_TIMEOUT_MAX_MS: u32 = 60 * 60 * 1_000;
 /// Twice Envoy's route default: what runs is not the client's to wait for.
 const EXECUTE_TIMEOUT_DEFAULT_MS: u32 = 30_000;
-/// A completion carries the body in one state request, which is capped at 4 MiB.
-const RESPONSE_BODY_MAX_BYTES: u32 = 3 * 1024 * 1024;
-/// Envoy's call-outs answer up to 32 MiB; requests are held whole in the VM's memory.
-const REQUEST_BODY_MAX_BYTES: u32 = 32 * 1024 * 1024;
-const ATTEMPTS_MAX: u32 = 100;
-/// An hour.
-const RETRY_AFTER_MAX_S: u32 = 60 * 60;
-/// Five minutes: Envoy's own bound for a stream on which nothing happens.
-const WAIT_MAX_MS: u32 = 5 * 60 * 1_000;
-/// Each is looked for in every request.
-const HEADERS_MAX: usize = 32;
 /// What `jwt_authn` is told in most examples.
 const JWT_PAYLOAD: &str = "jwt_payload";
 /// Routes name it to have no rule.
@@ -53,7 +38,7 @@ pub(super) fn rule((at, raw): (usize, raw::Rule)) -> Checked<Rule> {
     let terms = terms(&path, &raw)?;
     let max = raw.request_body_max_bytes;
     range(&path("request_body_max_bytes"), max, 0, REQUEST_BODY_MAX_BYTES)?;
-    if ![422, 409, 400].contains(&raw.on_mismatch.status) {
+    if !MISMATCH_STATUSES.contains(&raw.on_mismatch.status) {
         let reason = format!("{} is not one of 422, 409 and 400", raw.on_mismatch.status);
         return error(path("on_mismatch.status"), reason);
     }
@@ -217,11 +202,14 @@ fn execute(path: At<'_>, raw: raw::Execute) -> Checked<Execute> {
 }
 
 fn on_conflict(path: At<'_>, raw: &raw::OnConflict) -> Checked<OnConflict> {
-    let (field, wait_ms, retry_after_s) = match raw {
-        raw::OnConflict::Reject(reject) => ("on_conflict.reject", 0, reject.retry_after_s),
-        raw::OnConflict::Wait(wait) => {
+    let (field, wait_ms, retry_after_s) = match (&raw.reject, &raw.wait) {
+        (Some(reject), None) => ("on_conflict.reject", 0, reject.retry_after_s),
+        (None, Some(wait)) => {
             range(&path("on_conflict.wait.timeout_ms"), wait.timeout_ms, 1, WAIT_MAX_MS)?;
             ("on_conflict.wait", wait.timeout_ms, wait.retry_after_s)
+        }
+        (Some(_), Some(_)) | (None, None) => {
+            return error(path("on_conflict"), "give exactly one of `reject` and `wait`");
         }
     };
     range(&path(&format!("{field}.retry_after_s")), retry_after_s, 1, RETRY_AFTER_MAX_S)?;
@@ -230,17 +218,15 @@ fn on_conflict(path: At<'_>, raw: &raw::OnConflict) -> Checked<OnConflict> {
 
 fn statuses(path: At<'_>, raw: &raw::Outcomes) -> Checked<Statuses> {
     let lists = [
-        ("outcomes.final", &raw.final_),
-        ("outcomes.retryable", &raw.retryable),
-        ("outcomes.ambiguous", &raw.ambiguous),
+        ("outcomes.final", &raw.final_, STATUS_MIN),
+        ("outcomes.retryable", &raw.retryable, STATUS_AGAIN_MIN),
+        ("outcomes.ambiguous", &raw.ambiguous, STATUS_AGAIN_MIN),
     ];
     let mut seen = std::collections::BTreeSet::new();
-    for (field, list) in lists {
-        // A success that is executed again is what this filter exists to prevent.
-        let least = if field == "outcomes.final" { 200 } else { 300 };
+    for (field, list, least) in lists {
         for (at, status) in list.iter().enumerate() {
             let field = path(&format!("{field}[{at}]"));
-            range(&field, *status, least, 599)?;
+            range(&field, *status, least, STATUS_MAX)?;
             if !seen.insert(*status) {
                 return error(field, format!("{status} is there twice"));
             }

@@ -2,15 +2,8 @@
 
 use super::super::checks::{at_most, count, error, name};
 use super::{At, Checked};
-use crate::config::matching::PATTERN_BYTES_MAX;
+use crate::config::bounds::{HOSTS_MAX, METHODS_MAX, PATH_BYTES_MAX, PATTERN_BYTES_MAX};
 use crate::config::{Host, Match, PathMatch, PathRegex, raw};
-
-/// HTTP has fewer.
-const METHODS_MAX: usize = 16;
-/// Each is tried on every request.
-const HOSTS_MAX: usize = 64;
-/// What a request line may be in most servers.
-const PATH_BYTES_MAX: usize = 8 * 1024;
 
 pub(super) fn matches(path: At<'_>, raw: raw::Match) -> Checked<Match> {
     methods(path, &raw.methods)?;
@@ -62,10 +55,10 @@ fn methods(path: At<'_>, methods: &[String]) -> Checked<()> {
 
 fn host(path: &str, written: &str) -> Checked<Host> {
     name(path, written)?;
-    let label = |it: &str| !it.is_empty() && !it.contains(['*', '/', '@']);
+    let label = |it: &str| !it.is_empty() && !it.contains(['*', '/', '@', ':']);
     let literal = written.starts_with('[') && written.ends_with(']');
     let below = written.strip_prefix("*.").is_some_and(label);
-    if !(below || literal || (label(written) && !written.contains(':'))) {
+    if !(below || literal || label(written)) {
         let reason = "a host is written `api.example`, or `*.example` for all below it, without a \
                       port";
         return error(path, reason);
