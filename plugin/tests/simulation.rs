@@ -15,29 +15,39 @@
 mod simulation {
     pub(crate) mod network;
     pub(crate) mod random;
+    pub(crate) mod router;
     pub(crate) mod world;
 }
 
 use latchkey_core::record::OnAmbiguous;
-use simulation::world::{Faults, World};
+use simulation::world::{Faults, Manner, World};
+
+const MANNERS: [Manner; 4] =
+    [Manner::Detached, Manner::DetachedWait, Manner::Attached, Manner::AttachedWait];
 
 fn seeds() -> u64 {
     std::env::var("LATCHKEY_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60)
 }
 
 fn run(faults: Faults, policy: OnAmbiguous) {
-    for seed in 0..seeds() {
-        let mut world = World::new(seed, faults, policy);
-        world.run();
-        world.check();
+    for manner in MANNERS {
+        for seed in 0..seeds() {
+            let mut world = World::new(seed, faults, policy, manner);
+            world.run();
+            world.check();
+        }
     }
 }
 
 #[test]
 fn without_faults_each_key_executes_once_and_everybody_gets_its_answer() {
-    for policy in [OnAmbiguous::Hold, OnAmbiguous::Reexecute] {
+    for (policy, manner) in [OnAmbiguous::Hold, OnAmbiguous::Reexecute]
+        .into_iter()
+        .flat_map(|policy| MANNERS.map(|manner| (policy, manner)))
+    {
         for seed in 0..seeds() {
-            let mut world = World::new(seed, Faults::NONE, policy);
+            let faults = if manner.is_attached() { Faults::PATIENT } else { Faults::NONE };
+            let mut world = World::new(seed, faults, policy, manner);
             world.run();
             world.check();
             assert_eq!(world.most_commits(), 1, "seed {seed}");

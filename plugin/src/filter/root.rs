@@ -246,6 +246,7 @@ impl Running {
     fn answer(&self, stream: u32, answer: &Answer, attempt: Option<u32>) {
         self.on_stream(stream, &[Course::Waiting, Course::Held], |host| {
             self.shared.forget(stream);
+            self.shared.keep_type(stream, answer);
             log::answered(host, answer.outcome, attempt);
             host.answer(answer);
         });

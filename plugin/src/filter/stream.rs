@@ -229,7 +229,7 @@ impl Stream {
             match shared.course(self.id) {
                 Some(Course::Sent(sent)) => return self.respond(sent, end_of_stream),
                 Some(Course::Unguarded) => self.latch = Latch::Bypassed,
-                Some(Course::Waiting | Course::Held) | None => {}
+                Some(Course::Waiting | Course::Held) | None => self.mend_type(&shared),
             }
         }
         if let Latch::Bypassed = self.latch {
@@ -237,6 +237,17 @@ impl Stream {
             self.host.add_header(Map::ResponseHeaders, EXPOSE.0, EXPOSE.1.as_bytes());
         }
         Turn::Continue
+    }
+
+    /// Our own answer comes by: its content type is as it was given again.
+    fn mend_type(&self, shared: &Shared) {
+        match shared.take_type(self.id) {
+            Some(Some(value)) => {
+                self.host.set_header(Map::ResponseHeaders, "content-type", &value);
+            }
+            Some(None) => self.host.remove_header(Map::ResponseHeaders, "content-type"),
+            None => {}
+        }
     }
 
     /// An answer to a request that was sent on. An answer that is too large to be held, or that

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latchkey_core::config::Config;
+use latchkey_core::config::{Config, Execute};
 use latchkey_core::counter::Counts;
 use latchkey_core::fingerprint::Secret;
 use latchkey_core::identity::Identity;
@@ -15,9 +15,11 @@ use latchkey_plugin::engine::{Call, CallAnswer, Command, Engine, Input};
 use latchkey_plugin::request::{Decision, Headers, admit};
 use latchkey_state::memory::MemoryStore;
 use latchkey_state::{StateStore, StoreClock};
+use serde_json::json;
 
 use super::network::{Happening, Schedule};
 use super::random::Random;
+use super::router::Routed;
 
 /// What may go wrong, in percent of the cases.
 #[derive(Clone, Copy)]
@@ -32,11 +34,36 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) const NONE: Self =
         Self { network: 0, upstream: 0, outages: false, deaths: false, hang_ups: 20 };
+    /// Clients wait for their answers.
+    pub(crate) const PATIENT: Self = Self { hang_ups: 0, ..Self::NONE };
     pub(crate) const NETWORK: Self = Self { network: 35, ..Self::NONE };
     pub(crate) const OUTAGES: Self = Self { outages: true, ..Self::NONE };
     pub(crate) const UPSTREAM: Self = Self { upstream: 60, ..Self::NONE };
     pub(crate) const ALL: Self =
         Self { network: 20, upstream: 40, outages: true, deaths: true, hang_ups: 20 };
+}
+
+/// How executions are made, and what their duplicates get.
+#[derive(Clone, Copy)]
+pub(crate) enum Manner {
+    /// By the gateway's own calls; duplicates are refused.
+    Detached,
+    /// By the gateway's own calls; duplicates wait.
+    DetachedWait,
+    /// By Envoy's router; duplicates are refused.
+    Attached,
+    /// By Envoy's router; duplicates wait.
+    AttachedWait,
+}
+
+impl Manner {
+    /// The upstream hears of it when the client leaves.
+    pub(crate) fn is_attached(self) -> bool {
+        match self {
+            Self::Attached | Self::AttachedWait => true,
+            Self::Detached | Self::DetachedWait => false,
+        }
+    }
 }
 
 /// Enough that most requests meet a key whose outcome is still open.
@@ -50,13 +77,15 @@ const LEASE_MS: u64 = 4_000;
 const STATE_TIMEOUT_US: u64 = 500_000;
 const UPSTREAM_TIMEOUT_US: u64 = 20_000_000;
 
-struct Gateway {
-    engine: Engine,
+pub(crate) struct Gateway {
+    pub(crate) engine: Engine,
     /// Rises when the gateway dies: what was under way for an earlier life is lost.
-    life: u32,
+    pub(crate) life: u32,
     next_stream: u32,
     /// The key of each stream whose client waits.
-    waiting: BTreeMap<u32, usize>,
+    pub(crate) waiting: BTreeMap<u32, usize>,
+    /// The streams whose requests Envoy's router has.
+    pub(crate) routed: BTreeMap<u32, Routed>,
     /// It cannot reach the state, although others can.
     cut_off: bool,
 }
@@ -68,16 +97,16 @@ struct Told {
 
 pub(crate) struct World {
     seed: u64,
-    random: Random,
+    pub(crate) random: Random,
     faults: Faults,
     config: Config,
     secrets: Vec<Secret>,
     clock: StoreClock,
     store: MemoryStore,
     store_up: bool,
-    gateways: Vec<Gateway>,
-    schedule: Schedule,
-    now: u64,
+    pub(crate) gateways: Vec<Gateway>,
+    pub(crate) schedule: Schedule,
+    pub(crate) now: u64,
     /// Fences under which a gateway was told that it may execute.
     granted: BTreeSet<u64>,
     /// Fences under which a request was sent.
@@ -89,8 +118,17 @@ pub(crate) struct World {
     died: bool,
 }
 
-fn config(policy: OnAmbiguous) -> Config {
-    let json = serde_json::json!({
+fn config(policy: OnAmbiguous, manner: Manner) -> Config {
+    let detached = json!({"direct": true, "timeout_ms": UPSTREAM_TIMEOUT_US / 1000});
+    let attached = json!({"mode": "attached"});
+    let wait = json!({"wait": {"timeout_ms": 9_000}});
+    let (execute, on_conflict) = match manner {
+        Manner::Detached => (detached, json!({"reject": {}})),
+        Manner::DetachedWait => (detached, wait),
+        Manner::Attached => (attached, json!({"reject": {}})),
+        Manner::AttachedWait => (attached, wait),
+    };
+    let json = json!({
         "namespace": "test",
         "secrets": [{"id": "s", "env": "S"}],
         "state": {"cluster": "latchkey", "timeout_ms": STATE_TIMEOUT_US / 1000},
@@ -98,7 +136,8 @@ fn config(policy: OnAmbiguous) -> Config {
             "name": "payments",
             "match": {"path_prefix": "/payments"},
             "client": {"fixed": "acme"},
-            "execute": {"direct": true, "timeout_ms": UPSTREAM_TIMEOUT_US / 1000},
+            "execute": execute,
+            "on_conflict": on_conflict,
             "lease_ms": LEASE_MS,
             "retry": {"attempts_max": 100},
             "on_ambiguous": policy,
@@ -116,8 +155,8 @@ fn ended(status: u16, service_time: bool, body: &str) -> CallAnswer {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, faults: Faults, policy: OnAmbiguous) -> Self {
-        let config = config(policy);
+    pub(crate) fn new(seed: u64, faults: Faults, policy: OnAmbiguous, manner: Manner) -> Self {
+        let config = config(policy, manner);
         let clock = StoreClock::manual(StoreTime(1_000_000_000_000));
         let gateways = (0..2)
             .map(|_| Gateway {
@@ -125,6 +164,7 @@ impl World {
                 life: 0,
                 next_stream: 0,
                 waiting: BTreeMap::new(),
+                routed: BTreeMap::new(),
                 cut_off: false,
             })
             .collect();
@@ -199,9 +239,7 @@ impl World {
         match happening {
             Happening::ClientSends { key, gateway } => self.client_sends(key, gateway),
             Happening::ClientLeaves { gateway, stream } => {
-                if self.gateways[gateway].waiting.remove(&stream).is_some() {
-                    self.feed(gateway, Input::StreamGone { stream });
-                }
+                self.leaves(gateway, stream);
             }
             Happening::BatchArrives { gateway, life, batch, body, reply_after } => {
                 self.batch_arrives(gateway, life, batch, &body, reply_after);
@@ -216,8 +254,14 @@ impl World {
                 self.upstream_gets(gateway, life, execution, &call);
             }
             Happening::UpstreamAnswers { gateway, life, execution, answer } => {
-                if self.gateways[gateway].life == life {
-                    self.feed(gateway, Input::UpstreamAnswered { execution, answer });
+                if self.gateways[gateway].life != life {
+                    return;
+                }
+                match self.config.rules[0].execute {
+                    Execute::Detached { .. } => {
+                        self.feed(gateway, Input::UpstreamAnswered { execution, answer });
+                    }
+                    Execute::Attached => self.routed(gateway, execution, answer),
                 }
             }
             Happening::Tick { gateway } => {
@@ -270,7 +314,7 @@ impl World {
         self.feed(gateway, Input::Submit { stream, request: Box::new(guarded), cluster });
     }
 
-    fn feed(&mut self, gateway: usize, input: Input) {
+    pub(crate) fn feed(&mut self, gateway: usize, input: Input) {
         let commands = self.gateways[gateway].engine.handle(input, self.now);
         for command in commands {
             self.obey(gateway, command);
@@ -282,32 +326,41 @@ impl World {
         match command {
             Command::CallState { batch, body, .. } => self.call_state(gateway, batch, &body),
             Command::CallUpstream { execution, call } => {
-                let fence = header(&call, "idempotency-fence").parse().unwrap();
-                assert!(
-                    self.granted.contains(&fence),
-                    "seed {}: sent before its claim was acknowledged",
-                    self.seed
-                );
-                self.sent.insert(fence);
-                let time = self.now + self.random.below(20_000);
-                self.schedule.at(time, Happening::UpstreamGets { gateway, life, execution, call });
+                self.send(gateway, life, execution, call);
             }
-            Command::Answer { stream, answer, .. } => {
-                // The shell drops what is told to a stream that is gone.
-                if let Some(key) = self.gateways[gateway].waiting.remove(&stream) {
-                    self.told.push(Told { key, answer });
-                }
-            }
+            Command::Answer { stream, answer, .. } => self.tell(gateway, stream, answer),
             Command::AnswerAll { streams, answer } => {
                 for stream in streams {
-                    let answer = answer.clone();
-                    self.obey(gateway, Command::Answer { stream, answer, attempt: None });
+                    self.tell(gateway, stream, answer.clone());
                 }
             }
-            Command::Forward { .. } | Command::Release { .. } | Command::Pass { .. } => {
-                panic!("executions are detached, and nothing passes")
+            Command::Forward { stream, execution, forward } => {
+                self.forward(gateway, stream, execution, forward);
             }
+            Command::Release { stream, unstored, .. } => self.release(gateway, stream, unstored),
+            Command::Pass { .. } => panic!("keys are required, so nothing passes"),
             Command::Count(_) | Command::Warn(_) => {}
+        }
+    }
+
+    /// A request goes to the upstream, whoever makes the call.
+    pub(crate) fn send(&mut self, gateway: usize, life: u32, execution: u64, call: Call) {
+        let fence = header(&call, "idempotency-fence").parse().unwrap();
+        let seed = self.seed;
+        assert!(self.granted.contains(&fence), "seed {seed}: sent before its claim was granted");
+        self.sent.insert(fence);
+        let time = self.now + self.random.below(20_000);
+        self.schedule.at(time, Happening::UpstreamGets { gateway, life, execution, call });
+    }
+
+    /// A client is told; the shell drops what is told to a stream that is gone.
+    pub(crate) fn tell(&mut self, gateway: usize, stream: u32, answer: Answer) {
+        let it = &mut self.gateways[gateway];
+        if let Some(routed) = it.routed.remove(&stream) {
+            assert!(matches!(routed, Routed::Held { .. }), "answered while the router has it");
+        }
+        if let Some(key) = it.waiting.remove(&stream) {
+            self.told.push(Told { key, answer });
         }
     }
 
@@ -423,6 +476,7 @@ impl World {
         dead.engine = Engine::new(config, wire::Gateway::default());
         dead.life += 1;
         dead.waiting.clear();
+        dead.routed.clear();
         self.died = true;
     }
 

@@ -9,6 +9,7 @@ use latchkey_core::config::{Config, Execute};
 use latchkey_core::fingerprint::Secret;
 use latchkey_core::headers::{EXPOSE, ours};
 
+use crate::answer::Answer;
 use crate::filter::host::{Host, Map};
 use crate::filter::mailbox::Mailbox;
 use crate::filter::metrics::Metrics;
@@ -50,6 +51,8 @@ pub(in crate::filter) struct Shared {
     /// Random, so that nobody else can write what a redirected request bears.
     worker: [u8; 16],
     courses: RefCell<BTreeMap<u32, Course>>,
+    /// The content types of answers that Envoy gets wrong, by stream.
+    types: RefCell<BTreeMap<u32, Option<Vec<u8>>>>,
     /// What the engine held when it last looked, and what was submitted since: executions and
     /// their bytes.
     held: Cell<(usize, u64)>,
@@ -69,9 +72,9 @@ impl Shared {
         let attaches = config.rules.iter().any(|rule| rule.execute == Execute::Attached);
         let mailbox = Mailbox::default();
         mailbox.set_queue(queue);
-        let (courses, held) = (RefCell::default(), Cell::default());
+        let (courses, types, held) = (RefCell::default(), RefCell::default(), Cell::default());
         let metrics = Metrics::define(host);
-        Self { config, secrets, gateway, mailbox, metrics, attaches, worker, courses, held }
+        Self { config, secrets, gateway, mailbox, metrics, attaches, worker, courses, types, held }
     }
 
     pub(in crate::filter) fn course(&self, stream: u32) -> Option<Course> {
@@ -86,7 +89,24 @@ impl Shared {
 
     /// The stream needs nothing more; where it stood.
     pub(in crate::filter) fn forget(&self, stream: u32) -> Option<Course> {
+        let _ = self.take_type(stream);
         self.courses.try_borrow_mut().ok()?.remove(&stream)
+    }
+
+    /// Remembers the content type of an answer that Envoy gets wrong: it takes the type of an
+    /// empty body away, and gives text/plain to a body without one (Envoy 1.40, local replies).
+    pub(super) fn keep_type(&self, stream: u32, answer: &Answer) {
+        let named = answer.headers.iter().find(|(name, _)| name == "content-type");
+        if answer.body.is_empty() == named.is_some()
+            && let Ok(mut types) = self.types.try_borrow_mut()
+        {
+            types.insert(stream, named.map(|(_, value)| value.clone()));
+        }
+    }
+
+    /// The content type that a stream's answer has to have instead: none in `Some(None)`.
+    pub(in crate::filter) fn take_type(&self, stream: u32) -> Option<Option<Vec<u8>>> {
+        self.types.try_borrow_mut().ok()?.remove(&stream)
     }
 
     pub(in crate::filter) fn is_sent_on(&self, stream: u32) -> bool {
