@@ -454,6 +454,7 @@ impl Engine {
     fn redirected(&mut self, id: u64, now_us: u64) {
         if let Some(execution) = self.executions.get_mut(&id) {
             execution.stream = None;
+            execution.redirected = true;
             execution.adopt_by_us = Some(now_us.saturating_add(ADOPTION_US));
         }
     }

@@ -37,6 +37,8 @@ pub(super) struct Execution {
     /// Where Envoy handed the request on to another stream of its own making (an internal
     /// redirect): until when that has to come forward.
     pub(super) adopt_by_us: Option<u64>,
+    /// Whether it ever did: an upstream has answered, whatever becomes of the rest.
+    pub(super) redirected: bool,
     claim: Claim,
     ticket: Option<Ticket>,
     /// Until when the lease surely holds, on our clock.
@@ -150,6 +152,7 @@ impl Execution {
             bytes,
             cross_origin,
             adopt_by_us: None,
+            redirected: false,
             claim,
             ticket: None,
             lease_until_us: 0,

@@ -37,6 +37,11 @@ impl Execution {
             CallAnswer::NotDispatched => Origin::NeverSent,
             CallAnswer::Ended { .. } => origin(route(rule), &classified),
         };
+        let origin = match origin {
+            // What could not be sent on may have been done where it was sent before.
+            Origin::NeverSent if self.redirected => Origin::Unknown,
+            Origin::NeverSent | Origin::Upstream(_) | Origin::Unknown => origin,
+        };
         let meaning = meaning(origin, classified.outcome, on_ambiguous, &rule.statuses);
         let (status, headers, body) = match answer {
             CallAnswer::NotDispatched => (None, Vec::new(), Vec::new()),

@@ -179,6 +179,22 @@ fn a_redirected_request_goes_on_as_another_stream_of_the_same_execution() {
 }
 
 #[test]
+fn a_redirected_request_that_reaches_nobody_is_unknown_since_it_reached_somebody_before() {
+    for status in [503, 404] {
+        let mut it = fixture();
+        let (_, execution) = sent_on(&mut it);
+        it.feed_all(vec![Input::Redirected { execution }, Input::Adopted { execution, stream: 9 }]);
+        let answer = answer(status, "no_healthy_upstream");
+        it.feed(Input::Responded { execution, answer, whole: true, held: true });
+        let fail = it.call();
+        assert_eq!(fail.fail().kind, FailKind::Ambiguous);
+        it.reply(&fail, vec![settled()]);
+        assert_eq!(it.told(9).outcome, "outcome_unknown");
+        it.assert_idle();
+    }
+}
+
+#[test]
 fn a_redirected_request_that_does_not_come_back_is_unknown() {
     let mut it = fixture();
     let (_, execution) = sent_on(&mut it);
