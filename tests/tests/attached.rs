@@ -180,7 +180,7 @@ async fn answers_up_to_the_limit_are_replayed_and_larger_ones_leave_a_tombstone(
             let first = act.send(&request).await?;
             check_fresh(&first, 201).context(name.clone())?;
             ensure!(first.body.len() == bytes, "{} of {bytes} bytes came", first.body.len());
-            let again = act.send(&request).await?;
+            let again = act.known(&request).await?;
             if bytes <= max {
                 check_replay(&first, &again).context(name.clone())?;
                 ensure!(first.header("idempotency-status").is_none());

@@ -85,51 +85,65 @@ async fn try_limits(
     Ok(())
 }
 
+/// Requests in every framing round every limit, and far above what Envoy holds.
+async fn requests_round_the_limit(act: &mut Act<'_>) -> anyhow::Result<()> {
+    let gateway = act.gateway();
+    try_limits(act, gateway, "whole", |request, body| request.bytes(body.to_vec())).await?;
+    let chunked = |request: Request, body: &[u8]| request.chunks(pieces(body), Duration::ZERO);
+    try_limits(act, gateway, "chunked", chunked).await?;
+    for (book, _) in BOOKS {
+        let name = &format!("far-too-large-{book}");
+        let length = 5 * DEFAULT_MAX_BYTES;
+        let head = format!(
+            "POST /{book}/document?reference={name} HTTP/1.1\r\nhost: payments.example\r\n\
+             x-api-key: acme-demo-key\r\nidempotency-key: {name}\r\n\
+             content-length: {length}\r\n\r\n"
+        );
+        let bytes = [head.as_bytes(), &vec![b'b'; length]].concat();
+        let status = raw::status(&raw::exchange(gateway, &bytes).await?);
+        ensure!(matches!(status, Some(413) | None), "answered {status:?}");
+        act.executed(name, 0).await?;
+        check_status(&act.send(&document(book, name).bytes("small")).await?, 201)?;
+        act.executed(name, 1).await?;
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_up_to_the_limit_are_executed_and_larger_ones_leave_their_key_free() {
-    play(with_small_orders, async |act| {
-        let gateway = act.gateway();
-        try_limits(act, gateway, "whole", |request, body| request.bytes(body.to_vec())).await?;
-        let chunked = |request: Request, body: &[u8]| request.chunks(pieces(body), Duration::ZERO);
-        try_limits(act, gateway, "chunked", chunked).await?;
-        for (book, _) in BOOKS {
-            let name = &format!("far-too-large-{book}");
-            let length = 5 * DEFAULT_MAX_BYTES;
-            let head = format!(
-                "POST /{book}/document?reference={name} HTTP/1.1\r\nhost: payments.example\r\n\
-                 x-api-key: acme-demo-key\r\nidempotency-key: {name}\r\n\
-                 content-length: {length}\r\n\r\n"
-            );
-            let bytes = [head.as_bytes(), &vec![b'b'; length]].concat();
-            let status = raw::status(&raw::exchange(gateway, &bytes).await?);
-            ensure!(matches!(status, Some(413) | None), "answered {status:?}");
-            act.executed(name, 0).await?;
-            check_status(&act.send(&document(book, name).bytes("small")).await?, 201)?;
-            act.executed(name, 1).await?;
-        }
-        Ok(())
-    })
-    .await;
+    play(with_small_orders, requests_round_the_limit).await;
+    play(attached_with_small_orders, requests_round_the_limit).await;
+}
+
+/// The same rules, executed by Envoy's router.
+fn attached_with_small_orders(setup: &mut Setup) -> anyhow::Result<()> {
+    for (book, _) in BOOKS {
+        setup.rule(book)["execute"] = json!({ "mode": "attached" });
+    }
+    with_small_orders(setup)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn over_http2_the_limits_are_the_same_and_trailers_end_a_body() {
     let front = ports::free().unwrap();
-    let change = |setup: &mut Setup| {
-        with_http2(setup, front)?;
-        with_small_orders(setup)
-    };
-    play(change, async |act| {
-        try_limits(act, front, "http2", |request, body| request.bytes(body.to_vec())).await?;
-        let chunked = |request: Request, body: &[u8]| request.chunks(pieces(body), Duration::ZERO);
-        try_limits(act, front, "http2-chunked", chunked).await?;
-        try_trailers(act, front, "http2").await?;
-        let streams = "http.ingress.downstream_rq_http2_total";
-        let http2 = act.stage.first_gateway().statistic(streams).await?;
-        ensure!(http2 > 0, "nothing came over HTTP/2");
-        Ok(())
-    })
-    .await;
+    for attached in [false, true] {
+        let change = |setup: &mut Setup| {
+            with_http2(setup, front)?;
+            if attached { attached_with_small_orders(setup) } else { with_small_orders(setup) }
+        };
+        play(change, async |act| {
+            try_limits(act, front, "http2", |request, body| request.bytes(body.to_vec())).await?;
+            let chunked =
+                |request: Request, body: &[u8]| request.chunks(pieces(body), Duration::ZERO);
+            try_limits(act, front, "http2-chunked", chunked).await?;
+            try_trailers(act, front, "http2").await?;
+            let streams = "http.ingress.downstream_rq_http2_total";
+            let http2 = act.stage.first_gateway().statistic(streams).await?;
+            ensure!(http2 > 0, "nothing came over HTTP/2");
+            Ok(())
+        })
+        .await;
+    }
 }
 
 /// A chunked body with trailers: three times, as one request.
@@ -180,33 +194,36 @@ async fn an_empty_body_and_trailers_are_one_request_with_their_retries() {
     .await;
 }
 
+/// Answers round every limit.
+async fn answers_round_the_limit(act: &mut Act<'_>) -> anyhow::Result<()> {
+    for (book, limit) in BOOKS {
+        for length in [limit - 1, limit, limit + 1, limit * 3] {
+            let name = &format!("answer-{book}-{length}");
+            let path = format!("/{book}/answer?reference={name}&bytes={length}");
+            let request = Request::post(&path).key(name);
+            let first = act.send(&request).await?;
+            check_status(&first, 201)?;
+            ensure!(first.body == vec![b'a'; length], "the client got another body");
+            for _ in 0..2 {
+                let again = act.known(&request).await?;
+                if length <= limit {
+                    check_replay(&first, &again)?;
+                    continue;
+                }
+                check_problem(&again, 409, "idempotency-replay-unavailable")?;
+                let location = (first.header("location"), again.header("location"));
+                ensure!(location.0.is_some() && location.0 == location.1, "{location:?}");
+            }
+            act.executed(name, 1).await?;
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_over_the_limit_reach_the_client_and_are_never_executed_again() {
-    play(with_small_orders, async |act| {
-        for (book, limit) in BOOKS {
-            for length in [limit - 1, limit, limit + 1, limit * 3] {
-                let name = &format!("answer-{book}-{length}");
-                let path = format!("/{book}/answer?reference={name}&bytes={length}");
-                let request = Request::post(&path).key(name);
-                let first = act.send(&request).await?;
-                check_status(&first, 201)?;
-                ensure!(first.body == vec![b'a'; length], "the client got another body");
-                for _ in 0..2 {
-                    let again = act.send(&request).await?;
-                    if length <= limit {
-                        check_replay(&first, &again)?;
-                        continue;
-                    }
-                    check_problem(&again, 409, "idempotency-replay-unavailable")?;
-                    let location = (first.header("location"), again.header("location"));
-                    ensure!(location.0.is_some() && location.0 == location.1, "{location:?}");
-                }
-                act.executed(name, 1).await?;
-            }
-        }
-        Ok(())
-    })
-    .await;
+    play(with_small_orders, answers_round_the_limit).await;
+    play(attached_with_small_orders, answers_round_the_limit).await;
 }
 
 /// A gzip file that holds `text` as it is. `seconds` is its time, which says nothing of the text.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail, ensure};
 use latchkey_tests::client::{Answer, Request};
-use latchkey_tests::stage::{Options, Stage, StoreKind};
+use latchkey_tests::stage::{Options, Setup, Stage, StoreKind};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -98,6 +98,13 @@ const fn two_gateways(store: StoreKind) -> Options {
     Options { gateways: 2, ..Options::on(store) }
 }
 
+/// Payments are executed by Envoy's router.
+#[expect(clippy::unnecessary_wraps, reason = "a change may fail")]
+fn attached(setup: &mut Setup) -> anyhow::Result<()> {
+    setup.rule("payments")["execute"] = json!({ "mode": "attached" });
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_duplicates_of_each_key_execute_once_on_sqlite() {
     let options = two_gateways(StoreKind::Sqlite);
@@ -108,4 +115,16 @@ async fn twenty_duplicates_of_each_key_execute_once_on_sqlite() {
 async fn twenty_duplicates_of_each_key_execute_once_on_redis() {
     let options = two_gateways(StoreKind::Redis);
     Stage::prove(options, twenty_duplicates_of_each_key_execute_once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_duplicates_of_each_key_execute_once_through_the_router_on_sqlite() {
+    let options = two_gateways(StoreKind::Sqlite);
+    Stage::prove_with(options, attached, twenty_duplicates_of_each_key_execute_once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_duplicates_of_each_key_execute_once_through_the_router_on_redis() {
+    let options = two_gateways(StoreKind::Redis);
+    Stage::prove_with(options, attached, twenty_duplicates_of_each_key_execute_once).await;
 }

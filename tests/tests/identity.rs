@@ -259,7 +259,7 @@ async fn whoever_is_not_let_in_gets_no_replay() {
         setup.dynamic_listeners = true;
         Ok(())
     };
-    play_scripted(&EVERY_MODE, dynamic, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, dynamic, async |act, upstream, _| {
         let name = "revoked";
         counts(upstream, name);
         let request = post(name).key(name);

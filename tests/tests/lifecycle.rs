@@ -1,10 +1,14 @@
 //! A gateway that is configured anew while it works, wrongly configured, or passed by.
 
-use anyhow::{Context as _, ensure};
+use std::cell::Cell;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, bail, ensure};
 use hyper::Method;
-use latchkey_tests::client::{Request, raw};
+use latchkey_tests::client::{Answer, Request, raw};
 use latchkey_tests::scenario::{
-    Act, IN_PROGRESS, check_problem, check_replay, check_status, pay, pay_without_key, play,
+    Act, IN_PROGRESS, check_problem, check_replay, check_status, is_in_progress, pay,
+    pay_without_key, play,
 };
 use latchkey_tests::stage::{Options, Setup, Stage, StoreKind};
 use latchkey_tests::wait::until;
@@ -98,6 +102,98 @@ async fn an_execution_outlives_a_configuration_push() {
         check_no_reload(act).await
     })
     .await;
+}
+
+/// As many executions as a push meets.
+const IN_FLIGHT: usize = 50;
+
+fn in_flight() -> impl Iterator<Item = String> {
+    (0..IN_FLIGHT).map(|number| format!("in-flight-{number}"))
+}
+
+/// Pays and pays until it is told to stop, sending again what the change of listeners cut off;
+/// the names of all payments.
+async fn pay_on(to: SocketAddr, stop: &Cell<bool>) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    while !stop.get() {
+        let name = format!("on-and-on-{}", names.len());
+        let request = pay("/orders", &name);
+        until("a payment goes through", async || match request.send(to).await {
+            Ok(answer) if answer.status == 201 => Ok(Some(())),
+            Ok(answer) => bail!("{name} was answered {answer}"),
+            Err(_) => Ok(None),
+        })
+        .await?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Pushes a configuration, and sees that what the old one executes is in progress for the new.
+async fn switch_over(act: &Act<'_>) -> anyhow::Result<()> {
+    let taken = read(act, TAKEN).await?;
+    act.does("pushes another configuration");
+    act.stage.first_gateway().push(&with_hooks(act)?)?;
+    counts_more(act, TAKEN, taken).await?;
+    hooks_are_guarded(act).await?;
+    for name in in_flight() {
+        let request = pay("/payments/on-approval", &name);
+        check_problem(&act.send(&request).await?, 409, IN_PROGRESS)?;
+    }
+    Ok(())
+}
+
+/// 50 executions are in flight and others come and go while the configuration changes. Where
+/// `clients_stay`, their connections outlive their listener for as long as they need.
+async fn pushes_under_load(act: &mut Act<'_>, clients_stay: bool) -> anyhow::Result<()> {
+    let request = |name: &str| pay("/payments/on-approval", name);
+    let firsts: Vec<_> = in_flight().map(|name| act.send_for_later(&request(&name))).collect();
+    for name in in_flight() {
+        act.begun(&name, 1).await?;
+    }
+    let stop = Cell::new(false);
+    let switched = async {
+        let switched = switch_over(act).await;
+        stop.set(true);
+        switched
+    };
+    let (others, ()) = tokio::try_join!(pay_on(act.gateway(), &stop), switched)?;
+    for name in others {
+        act.executed(&name, 1).await?;
+    }
+    for name in in_flight() {
+        act.stage.approve(&name).await?;
+    }
+    for (name, first) in in_flight().zip(firsts) {
+        if clients_stay {
+            check_status(&act.get(first).await?, 201)?;
+        }
+        let is_paid = |answer: &Answer| answer.status == 201;
+        let again = act.retry_until(&request(&name), is_paid, is_in_progress).await?;
+        ensure!(again.is_replayed(), "the retry of {name} executed by itself");
+        act.executed(&name, 1).await?;
+    }
+    ensure!(act.stage.counted("suspected_duplicates").await? == 0, "a duplicate is suspected");
+    check_no_reload(act).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_under_load_loses_and_doubles_nothing() {
+    play(dynamic, async |act| pushes_under_load(act, false).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_under_load_loses_and_doubles_nothing_of_what_the_router_executes() {
+    let change = |setup: &mut Setup| {
+        for book in ["payments", "orders"] {
+            setup.rule(book)["execute"] = json!({ "mode": "attached" });
+        }
+        setup.dynamic_listeners = true;
+        // The client's stream is the execution's, and must be let end.
+        setup.drain_s = 600;
+        Ok(())
+    };
+    play(change, async |act| pushes_under_load(act, true).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

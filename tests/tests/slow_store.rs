@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use latchkey_tests::client::{Answer, Request};
-use latchkey_tests::stage::{Options, Stage, StoreKind};
+use latchkey_tests::stage::{Options, Setup, Stage, StoreKind};
 use latchkey_tests::wait::until;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -160,6 +160,26 @@ async fn a_claim_that_is_held_holds_its_request(stage: &mut Stage) -> anyhow::Re
         executions.len()
     );
     Ok(())
+}
+
+/// The same where Envoy's router executes.
+async fn every_body_arrives_whole_through_the_router(store: StoreKind) {
+    let attached = |setup: &mut Setup| {
+        setup.rule("payments")["execute"] = json!({ "mode": "attached" });
+        Ok(())
+    };
+    let proof = every_body_arrives_whole_whatever_the_store_takes;
+    Stage::prove_with(with_chaos(store), attached, proof).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_body_arrives_whole_through_the_router_on_sqlite() {
+    every_body_arrives_whole_through_the_router(StoreKind::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_body_arrives_whole_through_the_router_on_redis() {
+    every_body_arrives_whole_through_the_router(StoreKind::Redis).await;
 }
 
 macro_rules! on_both_stores {

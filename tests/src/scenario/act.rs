@@ -175,6 +175,15 @@ impl<'a> Act<'a> {
         Ok(answer)
     }
 
+    /// The first answer that does not say that `request` is in progress. What is too large to be
+    /// stored, or has no end, reaches its client before the state knows that it has.
+    ///
+    /// # Errors
+    /// When none comes in time.
+    pub async fn known(&self, request: &Request) -> anyhow::Result<Answer> {
+        self.retry_until(request, |answer| !is_in_progress(answer), is_in_progress).await
+    }
+
     /// Waits until the upstream has begun to execute `reference` for the `times`th time.
     ///
     /// # Errors

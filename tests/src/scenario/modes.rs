@@ -28,11 +28,12 @@ pub const EVERY_MODE: [Place; 3] = [
 ];
 
 /// Every mode, and every store.
-pub const EVERY_MODE_AND_STORE: [Place; 4] = [
+pub const EVERY_MODE_AND_STORE: [Place; 5] = [
     (Mode::Detached, StoreKind::Sqlite),
     (Mode::Direct, StoreKind::Sqlite),
     (Mode::Attached, StoreKind::Sqlite),
     (Mode::Detached, StoreKind::Redis),
+    (Mode::Attached, StoreKind::Redis),
 ];
 
 /// Plays one step at each of `places`, on a stage of its own that is set up as `change` has it,

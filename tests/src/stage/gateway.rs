@@ -69,7 +69,7 @@ impl Gateway {
             let (apart, rest) = with_listeners_apart(&text, &listeners)?;
             std::fs::write(&listeners, apart)?;
             text = rest;
-            command.args(["--drain-time-s", "1"]);
+            command.args(["--drain-time-s", &setup.drain_s.to_string()]);
         }
         std::fs::write(&file, text)?;
         command.arg("-c").arg(&file).args(["--concurrency", "2", "--use-dynamic-base-id"]);

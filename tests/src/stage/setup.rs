@@ -31,9 +31,10 @@ pub struct Setup {
     pub address: SocketAddr,
     /// Where the stage keeps its files.
     pub folder: PathBuf,
-    /// Whether Envoy reads its listeners from a file that [`super::Gateway::push`] replaces, and
-    /// drains what was replaced for no longer than a second.
+    /// Whether Envoy reads its listeners from a file that [`super::Gateway::push`] replaces.
     pub dynamic_listeners: bool,
+    /// How long the connections of a listener that was replaced may go on, in s.
+    pub drain_s: u32,
 }
 
 /// A part of a YAML file.
@@ -58,6 +59,7 @@ impl Setup {
             address,
             folder: folder.to_path_buf(),
             dynamic_listeners: false,
+            drain_s: 1,
         })
     }
 
