@@ -8,6 +8,7 @@ mod act;
 mod crashes;
 mod keys;
 mod modes;
+mod numbers;
 mod retries;
 mod upstreams;
 
@@ -19,6 +20,7 @@ pub use act::{
 pub use crashes::*;
 pub use keys::*;
 pub use modes::{EVERY_MODE, EVERY_MODE_AND_STORE, Mode, Place, play_scripted};
+pub use numbers::{check_number, check_unguarded, number_answers};
 pub use retries::*;
 pub use upstreams::*;
 
