@@ -66,7 +66,8 @@ pub async fn play_scripted(
 // === impl Mode ===
 
 impl Mode {
-    fn set(self, setup: &mut Setup) {
+    /// Has the rules of `setup` execute so.
+    pub fn set(self, setup: &mut Setup) {
         let execute = match self {
             Self::Detached => return,
             Self::Direct => json!({ "direct": true, "timeout_ms": EXECUTE_TIMEOUT_MS }),
