@@ -76,6 +76,8 @@ impl Gateway {
         // `misc` only warns, ten lines long, that the authentication filter is a young one.
         command.args(["--log-level", "warning"]);
         command.args(["--component-log-level", "wasm:info,misc:error"]);
+        // Access logs are read while Envoy runs.
+        command.args(["--file-flush-interval-msec", "50"]);
         command.args(["--service-node", name, "--service-cluster", "demo"]);
         command.env("LATCHKEY_SECRET", SECRET);
         let ready = Ready::Http { at: admin, path: "/ready" };
