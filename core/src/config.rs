@@ -70,6 +70,9 @@ pub struct Limits {
 /// The path of what is wrong with no field in particular.
 const WHOLE: &str = ".";
 
+/// The path that `serde_path_to_error` gives where the text is no JSON from its beginning.
+const UNKNOWN: &str = "?";
+
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
@@ -90,7 +93,8 @@ impl Config {
     pub fn from_json(json: &[u8]) -> Result<Self, ConfigError> {
         let mut reader = serde_json::Deserializer::from_slice(json);
         let raw: raw::Config = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let path = Some(error.path().to_string()).filter(|path| !path.is_empty());
+            let known = |path: &String| !matches!(path.as_str(), "" | UNKNOWN);
+            let path = Some(error.path().to_string()).filter(known);
             let path = path.unwrap_or_else(|| WHOLE.to_owned());
             ConfigError { path, reason: error.inner().to_string() }
         })?;

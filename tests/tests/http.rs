@@ -178,7 +178,7 @@ async fn what_belongs_to_the_clients_connection_does_not_reach_the_upstream() {
         ];
         check_paid(act, &raw_request("1.1", name, &headers, ""), false).await?;
         let [heard] = &upstream.heard(name, 1)?[..] else { unreachable!() };
-        for gone in ["connection", "keep-alive", "proxy-connection", "te"] {
+        for gone in ["connection", "x-hop", "keep-alive", "proxy-connection", "te"] {
             ensure!(
                 heard.header(gone).is_none(),
                 "{mode:?}: {gone} reached the upstream: {heard:?}"

@@ -109,6 +109,14 @@ fn what_follows_the_configuration_is_an_error() {
     assert!(Config::from_json(format!("{} x", example()).as_bytes()).is_err());
 }
 
+#[test]
+fn what_is_no_json_is_wrong_as_a_whole() {
+    for text in ["", "rules:", "{", "{rules", "[]"] {
+        let error = Config::from_json(text.as_bytes()).unwrap_err();
+        assert_eq!(error.path, ".", "{text}: {error}");
+    }
+}
+
 /// The paths of all fields of a configuration, indices left out.
 fn fields(value: &Value, path: &str, out: &mut std::collections::BTreeSet<String>) {
     match value {

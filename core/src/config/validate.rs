@@ -76,8 +76,8 @@ fn recognises(at: usize, rule: &Rule, secrets: usize) -> Checked<()> {
         return Ok(());
     }
     let reason = format!(
-        "{recipes} fingerprints under {secrets} secrets make {}; at most {CANDIDATES_MAX} are \
-         recognised at once, so take away what no key within retention was made with",
+        "{} fingerprints, {recipes} for each secret; at most {CANDIDATES_MAX} are recognised at \
+         once, so take away what no key within retention was made with",
         recipes * secrets
     );
     Err(ConfigError { path: format!("rules[{at}].fingerprint.previous"), reason })

@@ -221,7 +221,7 @@ rules[0].fingerprint.query_exclude[1]: is empty
 rules[0].fingerprint.query_exclude: has 33 entries; at most 32 are allowed
 rules[0].fingerprint.previous[1].headers[0]: must be printable ASCII without spaces
 rules[0].fingerprint.previous[0].query_exclude[0]: is empty
-rules[0].fingerprint.previous: 9 fingerprints under 1 secrets make 9; at most 8 are recognised at once, so take away what no key within retention was made with
+rules[0].fingerprint.previous: 9 fingerprints, 9 for each secret; at most 8 are recognised at once, so take away what no key within retention was made with
 "#);
 }
 

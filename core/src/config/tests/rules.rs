@@ -97,7 +97,7 @@ fn eight_fingerprints_and_secrets_together_are_recognised_and_no_more() {
     config["rules"][0]["fingerprint"] = json!({"previous": [{}, {}, {}, {}]});
     assert_eq!(
         read(&config).unwrap_err(),
-        "rules[0].fingerprint.previous: 5 fingerprints under 2 secrets make 10; at most 8 are \
+        "rules[0].fingerprint.previous: 10 fingerprints, 5 for each secret; at most 8 are \
          recognised at once, so take away what no key within retention was made with"
     );
 }
