@@ -4,9 +4,9 @@
 use anyhow::{Context as _, ensure};
 use latchkey_tests::client::{Answer, Client, Request};
 use latchkey_tests::scenario::{
-    Act, IN_PROGRESS, OUTCOME_UNKNOWN, check_problem, check_replay, check_status, pay, play,
+    Act, IN_PROGRESS, Narrator, OUTCOME_UNKNOWN, check_problem, check_replay, check_status, pay,
 };
-use latchkey_tests::stage::Setup;
+use latchkey_tests::stage::{Options, Setup, Stage, StoreKind};
 use latchkey_tests::wait::until;
 use serde_json::json;
 
@@ -22,6 +22,14 @@ fn attached(setup: &mut Setup) -> anyhow::Result<()> {
         rule["store"] = json!({ "response_body_max_bytes": RESPONSE_MAX_BYTES });
     }
     Ok(())
+}
+
+async fn on_each_store(step: impl AsyncFn(&mut Act<'_>) -> anyhow::Result<()>) {
+    for store in [StoreKind::Sqlite, StoreKind::Redis] {
+        println!("--- {store:?}");
+        let act = async |stage: &mut Stage| step(&mut Act::new(stage, &Narrator)).await;
+        Stage::prove_with(Options::on(store), attached, act).await;
+    }
 }
 
 fn check_fresh(answer: &Answer, status: u16) -> anyhow::Result<()> {
@@ -47,7 +55,7 @@ async fn check_nothing_in_flight(act: &Act<'_>) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_is_executed_once_and_replayed_with_our_headers_upstream() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let name = "once";
         let request = pay("/payments", name).header("idempotency-fence", "1");
         let request = request.header("accept-encoding", "gzip");
@@ -73,7 +81,7 @@ async fn a_payment_is_executed_once_and_replayed_with_our_headers_upstream() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_duplicate_of_a_running_request_is_refused_and_another_request_told_so() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let name = "running";
         let request = pay("/payments/on-approval", name);
         let first = act.send_for_later(&request);
@@ -94,7 +102,7 @@ async fn a_duplicate_of_a_running_request_is_refused_and_another_request_told_so
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_connection_is_executed_again() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let name = "refused";
         let request = pay("/payments", name);
         act.stage.let_payments_accept(false).await?;
@@ -110,7 +118,7 @@ async fn a_refused_connection_is_executed_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_is_held_or_executed_again_as_the_rule_says() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let held = pay("/payments/commit-then-close", "lost-payments");
         check_problem(&act.send(&held).await?, 502, OUTCOME_UNKNOWN)?;
         check_problem(&act.send(&held).await?, 409, OUTCOME_UNKNOWN)?;
@@ -128,7 +136,7 @@ async fn a_lost_answer_is_held_or_executed_again_as_the_rule_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_upstreams_failures_are_told_as_they_are() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         for status in [401, 429, 503] {
             let name = &format!("flaky-{status}");
             let request = pay(&format!("/orders/flaky?status={status}&times=1"), name);
@@ -148,7 +156,7 @@ async fn the_upstreams_failures_are_told_as_they_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_client_hangs_up_the_outcome_is_unknown() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         for (book, told) in [("payments", 409), ("orders", 201)] {
             let name = &format!("hangs-up-{book}");
             let request = pay(&format!("/{book}/on-approval"), name);
@@ -171,7 +179,7 @@ async fn when_the_client_hangs_up_the_outcome_is_unknown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_up_to_the_limit_are_replayed_and_larger_ones_leave_a_tombstone() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let max = RESPONSE_MAX_BYTES;
         for bytes in [0, 1, max - 1, max, max + 1, 10 * max, 30 * max] {
             let name = &format!("answer-{bytes}");
@@ -198,7 +206,7 @@ async fn answers_up_to_the_limit_are_replayed_and_larger_ones_leave_a_tombstone(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_cut_short_is_unknown() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let name = "cut";
         let path = format!("/payments/answer?reference={name}&bytes=1000&cut=true");
         let request = Request::post(&path).key(name);
@@ -215,7 +223,7 @@ async fn an_answer_that_is_cut_short_is_unknown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_truth_is_told_where_it_cannot_be_stored_and_is_stored_later() {
-    play(attached, async |act| {
+    on_each_store(async |act| {
         let name = "server-away";
         let request = pay("/orders/on-approval", name);
         let first = act.send_for_later(&request);

@@ -5,7 +5,7 @@ use hyper::Method;
 use latchkey_tests::client::{Client, Request, raw};
 use latchkey_tests::http1::Message;
 use latchkey_tests::scenario::{
-    Act, EVERY_MODE, EVERY_MODE_AND_STORE, check_problem, check_status, play_scripted,
+    Act, EVERY_MODE_AND_STORE, check_problem, check_status, play_scripted,
 };
 use latchkey_tests::scripted::{Scripted, answer, path};
 use latchkey_tests::stage::Setup;
@@ -47,7 +47,7 @@ async fn check_number(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_spelling_of_a_key_is_the_same_key_and_case_counts() {
-    play_scripted(&EVERY_MODE, unchanged, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, unchanged, async |act, upstream, _| {
         let name = "spelled";
         counts(upstream, name);
         check_number(act, &post(name).key("8e03978e-40d5"), "1", false).await?;
@@ -71,7 +71,7 @@ async fn every_spelling_of_a_key_is_the_same_key_and_case_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_is_not_one_key_is_refused_and_never_ignored() {
-    play_scripted(&EVERY_MODE, unchanged, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, unchanged, async |act, upstream, _| {
         let name = "no-key";
         counts(upstream, name);
         let longest = "k".repeat(255);
@@ -201,7 +201,7 @@ async fn a_request_without_a_client_is_refused_passed_or_kept_with_others_as_the
         }
     };
     let name = "no-client";
-    play_scripted(&EVERY_MODE, by_tenant("reject"), async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, by_tenant("reject"), async |act, upstream, _| {
         counts(upstream, name);
         for request in [post(name), post(name).header("x-tenant", "")] {
             check_problem(&act.send(&request.key(name)).await?, 400, NO_CLIENT)?;
@@ -212,7 +212,7 @@ async fn a_request_without_a_client_is_refused_passed_or_kept_with_others_as_the
         check_number(act, &post(name).key(name).header("x-tenant", "a"), "1", false).await
     })
     .await;
-    play_scripted(&EVERY_MODE, by_tenant("bypass"), async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, by_tenant("bypass"), async |act, upstream, _| {
         counts(upstream, name);
         for number in ["1", "2", "3"] {
             let answer = act.send(&post(name).key(name)).await?;
@@ -231,7 +231,7 @@ async fn a_request_without_a_client_is_refused_passed_or_kept_with_others_as_the
         Ok(())
     })
     .await;
-    play_scripted(&EVERY_MODE, by_tenant("anonymous"), async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, by_tenant("anonymous"), async |act, upstream, _| {
         counts(upstream, name);
         let request = post(name).key(name);
         check_number(act, &request, "1", false).await?;
@@ -300,7 +300,7 @@ async fn what_a_rule_does_not_name_passes_with_the_clients_own_key() {
         setup.rule("orders")["key"] = json!({ "required": false });
         Ok(())
     };
-    play_scripted(&EVERY_MODE, optional, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, optional, async |act, upstream, _| {
         for method in [Method::GET, Method::PUT, Method::DELETE, Method::OPTIONS, Method::PATCH] {
             let name = &format!("unguarded-{method}");
             counts(upstream, name);
@@ -341,7 +341,7 @@ async fn what_is_ours_to_say_upstream_no_client_says() {
             json!({ "header": "paypal-request-id", "upstream": "client" });
         Ok(())
     };
-    play_scripted(&EVERY_MODE, with_client_keys, async |act, upstream, mode| {
+    play_scripted(&EVERY_MODE_AND_STORE, with_client_keys, async |act, upstream, mode| {
         for (book, header) in [("payments", "idempotency-key"), ("orders", "paypal-request-id")] {
             let name = &format!("forged-{book}");
             counts(upstream, name);

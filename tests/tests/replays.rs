@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use hyper::Method;
 use latchkey_tests::client::{Answer, Request};
 use latchkey_tests::scenario::{
-    EVERY_MODE, EVERY_MODE_AND_STORE, Mode, check_problem, check_status, play_scripted,
+    EVERY_MODE_AND_STORE, Mode, check_problem, check_status, play_scripted,
 };
 use latchkey_tests::scripted::{answer, path};
 use latchkey_tests::stage::Setup;
@@ -220,7 +220,7 @@ fn with_trailers(setup: &mut Setup) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_replayed_whole_however_it_was_framed() {
-    play_scripted(&EVERY_MODE, with_trailers, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, with_trailers, async |act, upstream, _| {
         for (name, text, body) in FRAMINGS {
             upstream.answers(name, &[text]);
             let request = Request::post(&path("payments", name)).key(name);
@@ -245,7 +245,7 @@ async fn the_length_of_what_was_not_asked_for_is_told_as_it_is_or_not_at_all() {
         setup.rule("payments")["match"]["methods"] = json!(["HEAD"]);
         Ok(())
     };
-    play_scripted(&EVERY_MODE, with_head, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, with_head, async |act, upstream, _| {
         let name = "head";
         upstream.answers(name, &["HTTP/1.1 200 OK\r\ncontent-length: 7\r\netag: \"7\"\r\n\r\n"]);
         let request = Request::new(Method::HEAD, &path("payments", name)).key(name);
@@ -264,7 +264,7 @@ async fn the_length_of_what_was_not_asked_for_is_told_as_it_is_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coded_body_is_replayed_with_its_coding() {
-    play_scripted(&EVERY_MODE, unchanged, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, unchanged, async |act, upstream, _| {
         let name = "coded";
         let body = [0x1F, 0x8B, 8, 0, 0xFF, 0xFE, b'\r', b'\n', 0];
         let head = answer(200, &["content-encoding: gzip"], &"b".repeat(body.len()));
@@ -285,7 +285,7 @@ async fn a_coded_body_is_replayed_with_its_coding() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_events_is_told_once_and_leaves_a_tombstone() {
-    play_scripted(&EVERY_MODE, unchanged, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, unchanged, async |act, upstream, _| {
         for (number, kind) in
             ["text/event-stream", "Text/Event-Stream ;charset=utf-8"].into_iter().enumerate()
         {
@@ -324,7 +324,7 @@ async fn a_rule_says_whether_cookies_and_what_must_not_be_stored_are() {
         setup.rule("orders")["store"] = json!({ "set_cookie": true, "no_store": "tombstone" });
         Ok(())
     };
-    play_scripted(&EVERY_MODE, other_orders, async |act, upstream, _| {
+    play_scripted(&EVERY_MODE_AND_STORE, other_orders, async |act, upstream, _| {
         let cookies = ["set-cookie: a=1; Path=/", "set-cookie: b=2, or 3"];
         for (book, kept) in [("payments", &cookies[..0]), ("orders", &cookies[..])] {
             let name = &format!("cookies-{book}");

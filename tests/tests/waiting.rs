@@ -110,9 +110,11 @@ async fn the_same_crowd_behind_attached_execution() {
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_execution_fails_one_of_those_who_wait_executes_for_all() {
     on_each_store(false, a_failure_lets_one_execute).await;
+    on_each_store(true, a_failure_lets_one_execute).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_waited_long_enough_is_told_that_the_request_is_in_progress() {
     on_each_store(false, patience_has_an_end).await;
+    on_each_store(true, patience_has_an_end).await;
 }
