@@ -6,7 +6,7 @@
 //! of the path, which is the request's name.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, ensure};
@@ -15,7 +15,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::http1::{Message, Side};
-use crate::ports;
 use crate::stage::Setup;
 
 /// How much is read at a time.
@@ -66,7 +65,8 @@ impl Scripted {
     /// # Errors
     /// When it cannot listen.
     pub async fn start() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(ports::free()?)
+        // It is never down, so that any port is its own from now on.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .context("the scripted upstream cannot listen")?;
         let address = listener.local_addr()?;
