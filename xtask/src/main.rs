@@ -7,6 +7,7 @@ mod bench;
 mod build;
 mod command;
 mod demo;
+mod fuzz;
 mod test;
 mod tools;
 
@@ -25,6 +26,10 @@ Latchkey's commands
 
   cargo xtask bench [--rounds N] [--seconds N] [--connections N] [--store sqlite|redis]
         Measures bare Envoy, first requests and replays, and prints a table of medians.
+
+  cargo xtask fuzz key|fingerprint|config|filter [--seconds N]
+        Searches for an input that breaks a property, for a minute or N seconds, and keeps the
+        inputs that reach new code in fuzz/corpus, where `cargo xtask test` runs them.
 
   cargo xtask build
         Builds the filter (wasm), the server and the demo, and says where they are.
@@ -58,6 +63,7 @@ fn main() -> ExitCode {
         "demo" => demo::run(&rest),
         "test" => test::run(&rest),
         "bench" => bench::run(&rest),
+        "fuzz" => fuzz::run(&rest),
         "build" => build::run(&rest),
         "tool" => tools::run(&rest),
         "help" | "--help" | "-h" => {
