@@ -8,6 +8,7 @@
 //!   [`fingerprint`] tells whether two requests are the same one;
 //! * [`record`] is what is remembered of a key, [`transition`] is everything that can happen
 //!   to it;
+//! * [`budget`] says how many retries may execute;
 //! * [`classify`] says what an upstream's answer means, [`headers`] what of it may be kept;
 //! * [`problem`] is what clients are told, [`wire`] what filter and server say to each other;
 //! * [`config`] is the filter's configuration.
@@ -18,6 +19,7 @@
 )]
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod classify;
 pub mod config;
 pub mod counter;
