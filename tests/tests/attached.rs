@@ -5,6 +5,7 @@ use anyhow::{Context as _, ensure};
 use latchkey_tests::client::{Answer, Client, Request};
 use latchkey_tests::scenario::{
     Act, IN_PROGRESS, Narrator, OUTCOME_UNKNOWN, check_problem, check_replay, check_status, pay,
+    play,
 };
 use latchkey_tests::stage::{Options, Setup, Stage, StoreKind};
 use latchkey_tests::wait::until;
@@ -199,6 +200,42 @@ async fn answers_up_to_the_limit_are_replayed_and_larger_ones_leave_a_tombstone(
             }
             act.executed(name, 1).await?;
         }
+        check_nothing_in_flight(act).await
+    })
+    .await;
+}
+
+/// More than the listener of `deploy/envoy.yaml` holds, and less than the rule allows here.
+const BEYOND_ENVOY_BYTES: usize = 2_500_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_envoy_itself_cannot_hold_leaves_a_tombstone_or_the_key_free() {
+    let change = |setup: &mut Setup| {
+        attached(setup)?;
+        let orders = setup.rule("orders");
+        orders["store"] = json!({ "response_body_max_bytes": 3 * 1024 * 1024 });
+        orders["request_body_max_bytes"] = (3 * 1024 * 1024).into();
+        Ok(())
+    };
+    play(change, async |act| {
+        let name = "large-answer";
+        let path = format!("/orders/answer?reference={name}&bytes={BEYOND_ENVOY_BYTES}");
+        let request = Request::post(&path).key(name);
+        // Envoy answers in the upstream's place; what the upstream did is known all the same.
+        check_status(&act.send(&request).await?, 500)?;
+        let again = act.known(&request).await?;
+        check_problem(&again, 409, "idempotency-replay-unavailable")?;
+        ensure!(again.header("location").is_some(), "{:?}", again.headers);
+        act.executed(name, 1).await?;
+
+        let name = "large-request";
+        let path = format!("/orders/document?reference={name}");
+        let request = Request::post(&path).key(name);
+        let large = request.clone().bytes(vec![b'b'; BEYOND_ENVOY_BYTES]);
+        check_status(&act.send(&large).await?, 413)?;
+        act.executed(name, 0).await?;
+        check_fresh(&act.send(&request.bytes("small")).await?, 201)?;
+        act.executed(name, 1).await?;
         check_nothing_in_flight(act).await
     })
     .await;
